@@ -211,7 +211,7 @@ def test_narrow_terminals_get_every_word_of_wide_ones(
         (["check", ADD, "--signature", "i32", "--profile", "missing.hatchet"], "missing.hatchet"),
         (["check", ADD, "--signature", "i32", "--count", "--profile", "x"], "--count needs a script"),
         (["check", "missing.py::k", "--signature", "i32"], "no such file"),
-        (["check", ADD], "a kernel needs its signature"),
+        (["check", ADD], "vector_add_kernel needs a signature"),
         (["check", ADD, "--signature", "*fp32"], "the signature has 1 entries"),
         (["check", ADD, "--signature", "*fp32, *fp32, *fp32, i32, 64", "--target", "sm1"], "unknown target"),
         (["trace", "missing.py"], "no such file"),

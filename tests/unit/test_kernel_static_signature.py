@@ -8,8 +8,9 @@ import pytest
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.loading import load_kernel, parse_config
-from warplens.kernel_lab.compiling.signature import Dtype, parse
+from warplens.kernel_lab.compiling.signature import parse
 from warplens.kernel_lab.compiling.targets import TARGETS, parse_targets, target_named
+from warplens.kernel_lab.compiling.values import Dtype, Expression
 
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
 NAMES, CONSTANTS = ("x_ptr", "n", "scale", "BLOCK"), ("BLOCK",)
@@ -54,6 +55,37 @@ def test_constants_at_the_end_may_be_left_to_their_defaults() -> None:
     assert parse("*fp32, i32, fp32", NAMES, CONSTANTS, {"BLOCK": 64}).constants() == {"BLOCK": 64}
 
 
+def test_entries_may_have_names_in_any_order() -> None:
+    expected = parse("*fp16:16, i32, fp32, 64", NAMES, CONSTANTS)
+    assert parse("*fp16:16, BLOCK=64, scale=fp32, n=i32", NAMES, CONSTANTS) == expected
+    assert parse("scale=fp32,x_ptr=*fp16:16, n = i32", NAMES, CONSTANTS, {"BLOCK": 64}) == expected
+    for text, words in (
+        ("x=*fp16, n=i32", "no parameter 'x'"),
+        ("x_ptr=*fp16, i32", "give its name too"),
+        ("*fp16, x_ptr=*fp16", "two entries"),
+        ("n=i32", "1 entries, the kernel 4"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            parse(text, NAMES, CONSTANTS)
+
+
+def test_a_default_of_an_argument_is_typed_as_a_launch_types_it() -> None:
+    assert parse("*fp16", ["x", "n", "eps"], [], {"n": 32, "eps": 1e-5}).text() == "*fp16, i32:16, fp32"
+
+
+def test_layouts_functions_and_tuples_can_be_entries() -> None:
+    layout = "BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])"
+    text = f"tensordesc<fp16[128,64], NVMMASharedLayout(128, 16, 2)>, (i32:16, *fp32), {layout}, relu, ('a', 1)"
+    signature = parse(text, ["d", "t", "LAYOUT", "ACT", "PAIR"], ["LAYOUT", "ACT", "PAIR"])
+    assert signature.constants() == {
+        "LAYOUT": Expression(layout),
+        "ACT": Expression("relu"),
+        "PAIR": Expression("('a', 1)"),
+    }
+    assert [item.text() for item in signature.named("t").items] == ["i32:16", "*fp32"]
+    assert parse(signature.text(), signature.names, ["LAYOUT", "ACT", "PAIR"]) == signature
+
+
 def test_what_is_not_divisible_is_listed_and_can_be_promised() -> None:
     signature = parse("*fp32:16, i32, fp32, 64", NAMES, CONSTANTS)
     assert signature.undivided() == ("n",)
@@ -68,6 +100,11 @@ def test_configs_hold_constants_and_options() -> None:
     config = parse_config("BLOCK=128, DTYPE=fp16,num_warps=8")
     assert config.constants == (("BLOCK", 128), ("DTYPE", Dtype("fp16")))
     assert config.options == (("num_warps", 8),)
+    config = parse_config("launch_pdl=true, num_ctas=2,maxnreg=128,LAYOUT=BlockedLayout([1], [32], [4], [0])")
+    assert config.options == (("launch_pdl", True), ("num_ctas", 2), ("maxnreg", 128))
+    assert config.constants == (("LAYOUT", Expression("BlockedLayout([1], [32], [4], [0])")),)
+    with pytest.raises(UsageError, match="launch_pdl is True or False"):
+        parse_config("launch_pdl=maybe")
     with pytest.raises(UsageError, match="sets nothing"):
         parse_config("BLOCK")
     with pytest.raises(UsageError, match="num_warps is a number"):

@@ -9,14 +9,19 @@ from typing import Any
 import pytest
 
 from warplens.cli.kernel.check_text import check_lines
-from warplens.kernel_lab.checking import CheckResult, KernelCheck, merged, suggestions_table
+from warplens.kernel_lab.checking import CheckResult, KernelCheck, effect, merged, suggestions_table
+from warplens.kernel_lab.comparing import FactDifference
 from warplens.kernel_lab.compiling import compiling
 from warplens.kernel_lab.compiling.compiling import CompileJob, compile_many
 from warplens.kernel_lab.compiling.loading import load_kernel
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts import extract
+from warplens.kernel_lab.facts.ir import Module
+from warplens.kernel_lab.facts.products import loops
 from warplens.kernel_lab.facts.records import Access, Dot, KernelFacts, Line, Occupancy, SourcePlace
 from warplens.kernel_lab.facts.tables import facts_tables
+from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual
+from warplens.kernel_lab.suggesting.free_constants import free_constants
 from warplens.kernel_lab.suggesting.suggestions import suggest
 from warplens.model.targets import RowTarget
 
@@ -81,7 +86,7 @@ def test_a_host_s_descriptor_without_tma_has_strides_that_are_not_known(compiled
     facts = compiled["boxes"]
     assert [(item.argument, item.by_strides) for item in facts.accesses] == [("target", True), ("source", True)]
     narrow = [item for item in suggest(facts) if item.code in ("WK102", "WK107")]
-    assert [item.code for item in narrow] == ["WK102", "WK102"]
+    assert [(item.code, len(item.places)) for item in narrow] == [("WK102", 2)]
     assert "gfx942 has no TMA" in narrow[0].evidence and "divisible" not in narrow[0].evidence + narrow[0].advice
     assert "tl.make_tensor_descriptor" in narrow[0].advice
     assert not any(item.by_strides for item in compiled["tma"].accesses)
@@ -125,6 +130,107 @@ def test_more_rows_are_advised_where_the_problem_has_them_and_operands_are_what_
     assert by_code["WK110"].evidence.endswith("does 13 multiplications for each element of its operands")
     few_warps = replace(kernel_facts(dots=(replace(dot, shape=(64, 64, 64)),)), num_warps=2)
     assert suggest(few_warps)[0].advice == "compile with num_warps=4"
+
+
+def test_a_constant_is_changed_only_where_it_is_free() -> None:
+    dot = Dot(LINE, (16, 64, 64), "f16", "tf32", "mma.sync", "m16n8k16", in_loop=True)
+    facts = kernel_facts(dots=(dot,), constants=(("HEAD_DIM", 16), ("BM", 16)))
+    by_code = {item.code: item for item in suggest(facts, free=frozenset({"BM"}))}
+    assert by_code["WK103"].advice == "compile with BM=64 where the problem is that large"
+    bound = {item.code: item for item in suggest(facts, free=frozenset())}
+    assert bound["WK103"].advice == "give the tile at least 64 rows and the block a multiple of 4 warps"
+
+
+def test_free_constants_are_those_that_step_through_the_problem(tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_text(
+        "import triton, triton.language as tl\n@triton.jit\n"
+        "def k(x, n, BM: tl.constexpr, BN: tl.constexpr, HEAD_DIM: tl.constexpr, BK: tl.constexpr, G: tl.constexpr):\n"
+        "    start = tl.program_id(0)\n    tl.static_assert(BN <= HEAD_DIM)\n    half: tl.constexpr = G // 2\n"
+        "    rows = start * BM + tl.arange(0, BM)\n    columns = tl.arange(0, HEAD_DIM)\n"
+        "    for at in range(0, n, BN):\n        for k in range(0, tl.cdiv(n, BK)):\n            x += BK * G\n"
+        "    tl.store(x + rows[:, None] * HEAD_DIM + columns[None, :], half)\n"
+    )
+    assert free_constants(load_kernel(f"{file}::k")) == {"BM", "BK"}
+
+
+def test_one_cause_is_one_entry_with_all_its_lines() -> None:
+    marks = {"depends_on": ("n",), "undivided": ("n",), "undivided_address": ("n",)}
+    lines = [replace(access(**marks), place=SourcePlace("kernel.py", line, 1)) for line in (7, 9, 9, 12)]
+    (only,) = suggest(kernel_facts(accesses=tuple(lines)))
+    assert (only.place, [place.line for place in only.places]) == ("kernel.py:7, 9, 12", [7, 9, 12])
+    assert len(only.targets) == 3 and only.evidence.count("moves 16 bits") == 1
+
+
+def test_what_a_change_makes_worse_is_said_last() -> None:
+    moved = (
+        FactDifference("registers", 80, 40, "improvement"),
+        FactDifference("instructions", 300, 600, "regression"),
+    )
+    (draft,) = suggest(kernel_facts(accesses=(access(depends_on=("x",), undivided=("x",), undivided_address=("x",)),)))
+    change = Counterfactual("BM=64", moved, kernel_facts(), Change(constants=(("BM", 64),)))
+    assert effect(replace(draft, counterfactual=change)) == "registers 80 → 40; worse: instructions 300 → 600"
+
+
+def test_the_lines_of_occupancy_add_up_where_partitions_have_warps_of_their_own() -> None:
+    facts = kernel_facts(occupancy=Occupancy(2, 24, 64, "shared memory", (("shared memory", 2),)))
+    lines = list(check_lines(CheckResult((KernelCheck(facts, ()),)), 100))
+    assert (
+        "  occupancy   38 %: 2 blocks of 12 warps (num_warps=4, and those of its partitions) fit, 24 of 64 warps, "
+        "limited by shared memory" in lines
+    )
+
+
+SPECIALISED = """\
+#loc = loc("kernel.py":3:1)
+module {
+  tt.func public @k() {
+    ttg.warp_specialize(%a) attributes {requestedRegisters = array<i32: 24>}
+    default {
+      scf.for %i = %c0 to %n step %c1 : i32 {
+        %d = ttng.warp_group_dot %x, %y, %z : !ttg.memdesc<64x64xf16> * !ttg.memdesc<64x64xf16> -> tensor<64x64xf32> loc(#loc5)
+      } loc(#loc4)
+      ttg.warp_yield loc(#loc4)
+    }
+    partition0(%arg0: i32) num_warps(1) {
+      scf.for %j = %c0 to %n step %c1 : i32 {
+        ttng.async_tma_copy_global_to_local %t[%j] %m, %b, %p : !tt.tensordesc<tensor<64x64xf16>>, !ttg.memdesc<1xi64> -> !ttg.memdesc<64x64xf16> loc(#loc6)
+      } loc(#loc4)
+      ttg.warp_return loc(#loc4)
+    } : (i32) -> () loc(#loc4)
+    tt.return loc(#loc4)
+  } loc(#loc4)
+} loc(#loc4)
+#loc4 = loc("kernel.py":4:1)
+#loc5 = loc("kernel.py":9:5)
+#loc6 = loc("kernel.py":8:5)
+"""
+PLAIN = """\
+module {
+  tt.func public @k() {
+    scf.for %i = %c0 to %n step %c1 : i32 {
+      %l = tt.descriptor_load %t[%i] : !tt.tensordesc<tensor<64x64xf16>> -> tensor<64x64xf16> loc(#loc6)
+      %d = tt.dot %l, %l, %z : tensor<64x64xf16> * tensor<64x64xf16> -> tensor<64x64xf32> loc(#loc5)
+    } loc(#loc4)
+    tt.return loc(#loc4)
+  } loc(#loc4)
+} loc(#loc4)
+#loc4 = loc("kernel.py":4:1)
+#loc5 = loc("kernel.py":9:5)
+#loc6 = loc("kernel.py":8:5)
+"""
+
+
+def test_loads_of_other_warps_than_those_that_multiply_are_ahead() -> None:
+    lowered = Module(SPECIALISED)
+    assert [op.partition for op in lowered.named("ttng.warp_group_dot", "ttng.async_tma_copy_global_to_local")] == [
+        "default",
+        "partition0",
+    ]
+    (loop,) = loops(Module(PLAIN), lowered)
+    assert (loop.has_dot, loop.loads, loop.loads_ahead) == (True, 1, 1)
+    alone = SPECIALISED.replace("partition0(%arg0: i32) num_warps(1) {", "default {")
+    assert loops(Module(PLAIN), Module(alone))[0].loads_ahead == 0
 
 
 def test_launches_that_differ_in_their_grid_only_are_reported_once_unless_it_matters() -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final
 from warplens import bundle_files
 from warplens.capture.triton_arguments import ArgumentWriter
 from warplens.capture.triton_source import NotWritable, module_text
+from warplens.capture.triton_tuning import timed_configs
 
 MOST_VARIANTS: Final = 64
 """Of one kernel with one grid: a value that changes with every launch, a seed or a step, must not fill the memory."""
@@ -126,11 +127,15 @@ class LaunchRecorder:
         kernels: dict[Any, int] = {}
         rows: list[dict[str, Any]] = []
         launches = []
+        tuned = _tuned()
         for index in used:
             seen = self.launches[index]
             if seen.kernel not in kernels:
                 kernels[seen.kernel] = len(rows)
                 rows.append(_kernel_row(seen.kernel, texts))
+                timed = tuned.pop(getattr(seen.kernel.src.fn, "fn", None), None)
+                if timed:
+                    rows[-1]["tuned"] = timed
             launches.append({"kernel": kernels[seen.kernel], "grid": seen.grid, "arguments": seen.arguments})
         places = {index: place for place, index in enumerate(used)}
         order = [places.get(index, UNKNOWN) for index in self.order]
@@ -139,6 +144,13 @@ class LaunchRecorder:
             bundle_files.LAUNCHES,
             {"version": bundle_files.LAUNCHES_VERSION, "kernels": rows, "launches": launches, "order": order},
         )
+
+
+def _tuned() -> dict[Any, list[dict[str, Any]]]:
+    try:
+        return timed_configs()
+    except Exception:  # noqa: BLE001 - a tuner of another kind has other parts; the launches are what counts
+        return {}
 
 
 class _NoLaunches(dict[Any, int]):

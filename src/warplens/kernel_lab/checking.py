@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from warplens.errors import UsageError
+from warplens.kernel_lab.comparing import REGRESSION, FactDifference
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_many
-from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore, launches
+from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore
 from warplens.kernel_lab.compiling.loading import LoadedKernel, load_kernel
 from warplens.kernel_lab.compiling.records import Config
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import KernelFacts
+from warplens.kernel_lab.launched import launches_of
+from warplens.kernel_lab.measured.autotune_table import TunedConfig
 from warplens.kernel_lab.measured.joining import KernelMeasurements, at_stake_us, joined
 from warplens.kernel_lab.suggesting.counterfactual import recompiler
+from warplens.kernel_lab.suggesting.free_constants import free_constants
 from warplens.kernel_lab.suggesting.suggestions import Suggestion, suggest, wave_suggestions
 from warplens.kernel_lab.suggesting.targets import located
 from warplens.model.measured import Measured
 from warplens.model.table import Column, Table, frame_of_rows
+from warplens.units import plural
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.tracing.records import KernelTrace
@@ -72,6 +76,10 @@ class CheckResult:
     notes: tuple[str, ...] = ()
     failure: str | None = None
     """What ended the script before its end; it is among the notes too."""
+    is_of_run: bool = False
+    """The kernels are those of a recorded run, with their measured times."""
+    tuned: tuple[TunedConfig, ...] = ()
+    """What autotune timed in that run."""
 
     def findings(self) -> list[Suggestion]:
         """The suggestions of all checks, with targets in the tables of all of them."""
@@ -87,23 +95,22 @@ class _Compilation:
     is_grid_given: bool = False
 
 
-def check_kernels(request: CompileRequest, notify: Notify = ignore) -> CheckResult:
+def check_kernels(request: CompileRequest, notify: Notify = ignore, progress: Notify = ignore) -> CheckResult:
     """A kernel as its signature says, or every launch of a script, for each target and config.
 
-    `notify` is called with what a user should know at once, before anything is compiled.
+    `notify` is called with what a user should know at once, before anything is compiled, `progress` while a script
+    runs.
     """
     if request.signature is not None:
-        return _check_all(_of_signature(request, request.signature), request)
-    script = launches(request.source, request.script_arguments, notify=notify)
-    if not script.launches:
-        raise UsageError(f"{request.source} launches no Triton kernel", hint="a kernel alone is FILE.py::kernel")
-    result = check_launches(request, script.launches)
+        return _check_all(_of_signature(request, request.signature), request, progress)
+    script = launches_of(request, notify, progress)
+    result = check_launches(request, script.launches, progress)
     return replace(result, notes=(*script.notes, *result.notes), failure=script.failure)
 
 
-def check_launches(request: CompileRequest, listed: Sequence[ScriptLaunch]) -> CheckResult:
+def check_launches(request: CompileRequest, listed: Sequence[ScriptLaunch], progress: Notify = ignore) -> CheckResult:
     """Launches that are known already, in their order, for each target of the request; its source is not read."""
-    return _check_all(_of_launches(request, listed), request)
+    return _check_all(_of_launches(request, listed), request, progress)
 
 
 def _of_signature(request: CompileRequest, signature: str) -> list[_Compilation]:
@@ -122,36 +129,46 @@ def _of_signature(request: CompileRequest, signature: str) -> list[_Compilation]
 
 
 def _of_launches(request: CompileRequest, script_launches: Sequence[ScriptLaunch]) -> list[_Compilation]:
-    """The request's options and grid come before those of the script."""
+    """The request's options, configs and grid come before those of the script."""
+    configs = request.parsed_configs() or [Config()]
     return [
         _Compilation(
             launch.kernel,
-            CompileJob(launch.signature, target, {**dict(launch.options), **request.options}),
-            request.grid or launch.grid,
+            CompileJob(
+                launch.signature.with_constants(launch.kernel.constants_of(config)),
+                target,
+                {**dict(launch.options), **request.options, **dict(config.options)},
+            ),
+            request.grid or launch.grid or None,
             launch.count,
             is_grid_given=bool(request.grid),
         )
         for launch in script_launches
         for target in request.parsed_targets()
+        for config in configs
     ]
 
 
-def _check_all(compilations: Sequence[_Compilation], request: CompileRequest) -> CheckResult:
+def _check_all(compilations: Sequence[_Compilation], request: CompileRequest, progress: Notify = ignore) -> CheckResult:
     jobs = [(compilation.kernel, compilation.job) for compilation in compilations]
+    progress(f"compiling {plural(len(jobs), 'kernel')}")
     compiled = compile_many(jobs, cache=request.cache)
     all_facts = [extract(artefacts) for artefacts in compiled]
     too_slow = [facts for facts in all_facts if facts.seconds > SLOW_SECONDS and not request.slow]
-    checks = [
-        KernelCheck(
-            facts,
-            tuple(_suggestions(compilation, facts, request, tries=facts not in too_slow)),
-            compilation.launches,
-            artefacts,
-            compilation.grid,
-            compilation.is_grid_given,
+    checks: list[KernelCheck] = []
+    for compilation, facts, artefacts in zip(compilations, all_facts, compiled, strict=True):
+        progress(f"trying changes of {facts.kernel}, kernel {len(checks) + 1} of {len(jobs)}")
+        suggestions = _suggestions(compilation, facts, request, tries=facts not in too_slow)
+        checks.append(
+            KernelCheck(
+                facts,
+                tuple(suggestions),
+                compilation.launches,
+                artefacts,
+                compilation.grid,
+                compilation.is_grid_given,
+            )
         )
-        for compilation, facts, artefacts in zip(compilations, all_facts, compiled, strict=True)
-    ]
     slowness = [NOT_TRIED.format(facts.kernel, facts.seconds) for facts in too_slow]
     return CheckResult(tuple(checks), tuple(dict.fromkeys(slowness)))
 
@@ -177,8 +194,14 @@ def _suggestions(
     job, again = compilation.job, None
     if tries:
         again = recompiler(compilation.kernel, job.signature, job.target, dict(job.options), cache=request.cache)
-    is_test_data = not compilation.is_grid_given
-    return suggest(facts, recompile=again, grid=compilation.grid, card=request.card, is_test_data=is_test_data)
+    return suggest(
+        facts,
+        recompile=again,
+        grid=compilation.grid,
+        card=request.card,
+        free=free_constants(compilation.kernel),
+        is_test_data=not compilation.is_grid_given,
+    )
 
 
 def with_profiles(
@@ -279,11 +302,13 @@ def _row(check: KernelCheck, suggestion: Suggestion, stake_us: float | None) -> 
 
 
 def effect(suggestion: Suggestion) -> str:
-    """What the compiled change moved, in a line."""
+    """What the compiled change moved, in a line; what it makes worse comes last and is said to be."""
     counterfactual = suggestion.counterfactual
-    moved = (
-        [difference for difference in counterfactual.differences if difference.verdict != "same"]
-        if counterfactual
-        else []
-    )
-    return ", ".join(f"{difference.measure} {difference.before} → {difference.after}" for difference in moved)
+    moved = [d for d in counterfactual.differences if d.verdict != "same"] if counterfactual else []
+    worse = _moved([difference for difference in moved if difference.verdict == REGRESSION])
+    better = _moved([difference for difference in moved if difference.verdict != REGRESSION])
+    return "; ".join(filter(None, (better, f"worse: {worse}" if worse else "")))
+
+
+def _moved(differences: Sequence[FactDifference]) -> str:
+    return ", ".join(f"{difference.measure} {difference.before} → {difference.after}" for difference in differences)

@@ -87,6 +87,9 @@ COLUMNS: Final = (
     Column("verdict", "regression, improvement, changed, or same", "", pl.String),
 )
 REGRESSION: Final = "regression"
+TIME: Final = "mean_us"
+TIME_TOLERANCE: Final = 0.05
+"""Launches of one kernel differ by a few percent from run to run."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,17 @@ def differences(before: KernelFacts, after: KernelFacts) -> list[FactDifference]
     return compared + _width_changes(before, after)
 
 
-def compare(before: KernelFacts, after: KernelFacts) -> Table:
-    """`kernel_diff`: one row per measure; a CI gate looks for the verdict "regression"."""
+def compare(
+    before: KernelFacts, after: KernelFacts, before_us: float | None = None, after_us: float | None = None
+) -> Table:
+    """`kernel_diff`: one row per measure; a CI gate looks for the verdict "regression".
+
+    The times are the mean durations of a launch, where both were measured.
+    """
+    measured = []
+    if before_us and after_us:
+        verdict = _verdict("lower", before_us, after_us, TIME_TOLERANCE)
+        measured.append(FactDifference(TIME, before_us, after_us, verdict))
     rows = [
         {
             "kernel": after.kernel,
@@ -121,7 +133,7 @@ def compare(before: KernelFacts, after: KernelFacts) -> Table:
             "after": _text(difference.after),
             "verdict": difference.verdict,
         }
-        for difference in differences(before, after)
+        for difference in (*measured, *differences(before, after))
     ]
     notes = [
         f"{name}: {first} → {second}"
@@ -137,7 +149,16 @@ def compare(before: KernelFacts, after: KernelFacts) -> Table:
 
 def compare_files(before: Path, after: Path) -> list[Table]:
     """A table per kernel and target of the two files, then one of those that only one of them has."""
-    old, new = load_facts(before), load_facts(after)
+    return compare_facts(load_facts(before), load_facts(after))
+
+
+def compare_facts(
+    old: Sequence[KernelFacts],
+    new: Sequence[KernelFacts],
+    old_us: Sequence[float | None] = (),
+    new_us: Sequence[float | None] = (),
+) -> list[Table]:
+    """The same of facts that are known already, with the mean durations of their launches where these are."""
     pairs = _pairs(old, new)
     if not pairs and len(old) == len(new) == 1:
         pairs = [(0, 0)]  # two targets of one kernel
@@ -145,7 +166,11 @@ def compare_files(before: Path, after: Path) -> list[Table]:
         raise UsageError("the two have no kernel in common", hint="they are matched by kernel, target and config")
     alone = [(facts, "before") for at, facts in enumerate(old) if at not in {first for first, _ in pairs}]
     alone += [(facts, "after") for at, facts in enumerate(new) if at not in {second for _, second in pairs}]
-    return [compare(old[first], new[second]) for first, second in pairs] + ([_left_over(alone)] if alone else [])
+    tables = [
+        compare(old[first], new[second], *((old_us[first], new_us[second]) if old_us and new_us else ()))
+        for first, second in pairs
+    ]
+    return tables + ([_left_over(alone)] if alone else [])
 
 
 def _pairs(old: Sequence[KernelFacts], new: Sequence[KernelFacts]) -> list[tuple[int, int]]:

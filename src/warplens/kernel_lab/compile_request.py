@@ -8,7 +8,7 @@ from typing import Final
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.loading import SEPARATOR, parse_config
-from warplens.kernel_lab.compiling.records import Config
+from warplens.kernel_lab.compiling.records import Config, OptionValue, ScriptLimits
 from warplens.kernel_lab.compiling.targets import CompileTarget, parse_targets
 
 DEFAULT_TARGETS: Final = "sm90"
@@ -28,7 +28,7 @@ class CompileRequest:
     script_arguments: tuple[str, ...] = ()
     targets: str = DEFAULT_TARGETS
     """Names of GPU architectures, separated by commas."""
-    options: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
     """Compile options, such as `num_warps`, that replace those of a script's launches."""
     configs: tuple[str, ...] = ()
     """Values that replace those of the signature, each as `BLOCK=128,num_warps=8`."""
@@ -38,12 +38,25 @@ class CompileRequest:
     cache: bool = True
     slow: bool = False
     """Whether suggested changes are compiled even where one compilation takes long."""
+    like: str | None = None
+    """A script whose launches of the kernel give its signature, in place of `signature`."""
+    limits: ScriptLimits = field(default_factory=ScriptLimits)
+    """When a script has shown enough."""
 
     def __post_init__(self) -> None:
-        if self.signature is None and SEPARATOR in self.source:
+        if SEPARATOR not in self.source:
+            return
+        if self.signature is None and self.like is None:
             raise UsageError(
                 "a kernel needs its signature", hint="one entry per parameter: '*fp16:16, *fp16:16, i32:16, 1024'"
             )
+        if self.signature is not None and self.like is not None:
+            raise UsageError("a signature is given and taken from a script", hint="omit one of the two")
+
+    @property
+    def script(self) -> str:
+        """The script whose launches are compiled."""
+        return self.like or self.source
 
     def parsed_targets(self) -> list[CompileTarget]:
         return list(parse_targets(self.targets))

@@ -13,13 +13,15 @@ from warplens.errors import UsageError
 from warplens.kernel_lab.comparing import narrowest_bits
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
-from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore, launches
-from warplens.kernel_lab.compiling.loading import OPTION_NAMES, LoadedKernel, load_kernel
-from warplens.kernel_lab.compiling.records import Config
+from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore
+from warplens.kernel_lab.compiling.loading import LoadedKernel, load_kernel
+from warplens.kernel_lab.compiling.records import Config, OptionValue
 from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.compiling.targets import TARGETS, CompileTarget
+from warplens.kernel_lab.compiling.triton_options import is_option_name
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import KernelFacts
+from warplens.kernel_lab.launched import launches_of
 from warplens.model.table import Column, Table
 
 NO_CONFIG_HINT: Final = "give a config, or a kernel with triton.autotune"
@@ -75,7 +77,7 @@ def rank_configs(
     signature: Signature,
     configs: Sequence[Config],
     target: CompileTarget,
-    options: Mapping[str, int] | None = None,
+    options: Mapping[str, OptionValue] | None = None,
     *,
     cache: bool = True,
 ) -> list[RankedConfig]:
@@ -83,7 +85,7 @@ def rank_configs(
     if not configs:
         raise UsageError("no config to rank", hint=NO_CONFIG_HINT)
     jobs = [
-        CompileJob(signature.with_constants(dict(c.constants)), target, {**(options or {}), **dict(c.options)})
+        CompileJob(signature.with_constants(kernel.constants_of(c)), target, {**(options or {}), **dict(c.options)})
         for c in configs
     ]
     facts = [extract(artefacts) for artefacts in compile_all(kernel, jobs, cache=cache)]
@@ -144,11 +146,11 @@ def ranking_table(ranked: Sequence[RankedConfig]) -> Table:
     return Table.from_rows("kernel_sweep", "one row per config, best first", COLUMNS, rows, *UNKNOWN)
 
 
-def ranking_tables(request: CompileRequest, notify: Notify = ignore) -> list[Table]:
+def ranking_tables(request: CompileRequest, notify: Notify = ignore, progress: Notify = ignore) -> list[Table]:
     """A ranking for each kernel and target: of the given configs, else of those of the kernel's autotuner."""
     if request.signature is not None:
         return _of_signature(request, request.signature)
-    return _of_launches(request, notify)
+    return _of_launches(request, notify, progress)
 
 
 def _of_signature(request: CompileRequest, signature: str) -> list[Table]:
@@ -163,11 +165,11 @@ def _of_signature(request: CompileRequest, signature: str) -> list[Table]:
     ]
 
 
-def _of_launches(request: CompileRequest, notify: Notify) -> list[Table]:
+def _of_launches(request: CompileRequest, notify: Notify, progress: Notify) -> list[Table]:
     """The kernels that a script launches, as it does; those without configs are omitted."""
     configs = request.parsed_configs()
     chosen: dict[tuple[Path, str, str], tuple[LoadedKernel, ScriptLaunch]] = {}
-    for launch in launches(request.source, request.script_arguments, notify=notify).launches:
+    for launch in launches_of(request, notify, progress).launches:
         kernel = launch.kernel if configs or not launch.kernel.is_autotuned else launch.kernel.with_configs()
         types = ", ".join(argument.text() for argument in launch.signature.arguments if not argument.is_constant)
         if configs or kernel.configs:
@@ -193,7 +195,7 @@ def _table_of(
     types: Signature,
     configs: Sequence[Config],
     target: CompileTarget,
-    options: Mapping[str, int],
+    options: Mapping[str, OptionValue],
     cache: bool,
 ) -> Table:
     """The table names its kernel, and options come before the constants, which may be many."""
@@ -214,4 +216,4 @@ def _options_first(config: str) -> str:
     >>> _options_first("M=64, GROUP=8, num_warps=4, num_stages=3")
     'num_warps=4, num_stages=3, M=64, GROUP=8'
     """
-    return ", ".join(sorted(config.split(", "), key=lambda part: part.partition("=")[0] not in OPTION_NAMES))
+    return ", ".join(sorted(config.split(", "), key=lambda part: not is_option_name(part.partition("=")[0])))

@@ -13,6 +13,8 @@ from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.facts.saving import load_facts
 from warplens.kernel_lab.facts.tables import FACT_TABLES
+from warplens.kernel_lab.measured.autotune_table import kernel_autotune
+from warplens.kernel_lab.measured.run_table import kernel_run
 from warplens.kernel_lab.measured.tables import kernel_measured, kernel_stalls
 from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.kernel_lab.suggesting.rules import RULES
@@ -39,7 +41,13 @@ def _is_measured(checked: CheckResult) -> bool:
 
 
 NEEDS_PROFILE = "a profile of the same kernels"
+NEEDS_TUNING = "a recorded run in which autotune timed its configs"
+NEEDS_RUN = "a recorded run with its Triton kernels: kernel check BUNDLE"
 CHECK_TABLES: dict[str, TableEntry[CheckResult]] = {
+    "kernel_run": TableEntry("kernel_run", kernel_run, lambda checked: checked.is_of_run, NEEDS_RUN),
+    "kernel_autotune": TableEntry(
+        "kernel_autotune", kernel_autotune, lambda checked: bool(checked.tuned), NEEDS_TUNING
+    ),
     **{name: _of_facts(entry) for name, entry in FACT_TABLES.items()},
     "kernel_measured": TableEntry(
         "kernel_measured", lambda checked: kernel_measured(checked.checks), _is_measured, NEEDS_PROFILE
@@ -60,9 +68,9 @@ class OpenedCheck(TablesOnDemand):
     >>> import warplens
     >>> check = warplens.open("samples/kernels/slow_softmax.facts.json")
     >>> check.verdict()
-    'softmax_kernel compiled for sm90: 4 suggestions in 1 compilation.'
+    'softmax_kernel compiled for sm90: 1 suggestion in 1 compilation.'
     >>> check.findings()[0].place
-    'slow_softmax.py:14'
+    'slow_softmax.py:14, 19, 23, 24'
     """
 
     contains = "facts of compiled kernels"
@@ -101,6 +109,8 @@ class OpenedCheck(TablesOnDemand):
         """What was compiled, and how much there is to change."""
         failed = sum(not check.facts.is_compiled for check in self.checks)
         compiled = len(self.checks) - failed
+        if self.checked.is_of_run:
+            return self._verdict_of_run()
         names = listed(list(dict.fromkeys(check.facts.kernel for check in self.checks)))
         targets = listed(list(dict.fromkeys(check.facts.target for check in self.checks)))
         suggestions = plural(sum(len(check.suggestions) for check in self.checks), "suggestion")
@@ -108,6 +118,14 @@ class OpenedCheck(TablesOnDemand):
         if not compiled:
             return f"{names or 'No kernel'} did not compile{f' for {targets}' if targets else ''}."
         return f"{names} compiled for {targets}: {suggestions} in {plural(compiled, 'compilation')}{failures}."
+
+    def _verdict_of_run(self) -> str:
+        """How much of the run's GPU time is in its Triton kernels, and what there is to change in them."""
+        times = [check.measured for check in self.checks if check.measured is not None]
+        percent = sum(measured.gpu_percent for measured in times)
+        suggestions = plural(sum(len(check.suggestions) for check in self.checks), "suggestion")
+        kernels = plural(len({check.facts.kernel for check in self.checks}), "Triton kernel")
+        return f"{kernels} with {percent:.0f} % of the GPU time: {suggestions} in {plural(len(times), 'compilation')}."
 
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables with the facts about the compilations; the page shows the source next to the compiler's texts."""

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warplens.cli.kernel.check_run import check_recorded, is_run, show_run
 from warplens.cli.kernel.cuda import add_cuda_arguments, cuda_request, refuse_others
 from warplens.cli.kernel.profiles import add_profile_arguments, card_of, joined_with, opened_profiles, target_of
+from warplens.cli.kernel.propose import show_proposal
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
+from warplens.cli.kernel.script_progress import script_progress
 from warplens.cli.options import SEVERAL, add_outputs, add_rows, add_theme, positive
 from warplens.cli.printing import note, print_err, print_line, report_written, show_text, themed, width, write_bytes
 from warplens.cli.rows import choose_rows, print_rows, shown_rows
@@ -40,7 +43,8 @@ class CheckVerb(Verb):
         parser.add_argument(
             "kernel",
             metavar="FILE.py::kernel",
-            help="a kernel; or a script whose launches are checked, which is executed; or FILE.cu[::kernel]",
+            help="a kernel; or a script whose launches are checked, which is executed; or FILE.cu[::kernel]; or a "
+            "bundle of warplens profile, whose Triton kernels are checked",
         )
         add_script_args(parser)
         add_options(parser)
@@ -51,8 +55,12 @@ class CheckVerb(Verb):
         from warplens.profiles.kernel_check import OpenedCheck
 
         take_options_after_script(args, add_options)
-        if "::" in args.kernel and args.script_args:
+        if is_run(args.kernel) and not is_cuda(args.kernel):
+            return _check_run(args)
+        if "::" in args.kernel and args.script_args and not args.like:
             raise UsageError(f"unknown argument: {args.script_args[0]}", hint="only a script takes arguments")
+        if "::" in args.kernel and args.signature is None and args.like is None and not is_cuda(args.kernel):
+            return show_proposal(args.kernel, ["--target", args.target] if args.target else [])
         check_outputs(args, _inputs(args))
         profiles = opened_profiles(args)
         refuse_others(args, is_cuda=is_cuda(args.kernel))
@@ -62,7 +70,8 @@ class CheckVerb(Verb):
             request = _request(args, profiles)
             if args.sweep:
                 return _sweep(args, request)
-            result = check_kernels(request, note)
+            with script_progress() as progress:
+                result = check_kernels(request, note, progress)
         # A profile knows each grid's own time.
         result = joined_with(result, profiles, args) if profiles else merged(result)
         opened = OpenedCheck(result, args.kernel)
@@ -91,6 +100,17 @@ def _checked_cuda(args: argparse.Namespace, profiles: Sequence[Measured]) -> Che
     return check_cuda(cuda_request(args, profiles, _grid(args.grid)))
 
 
+def _check_run(args: argparse.Namespace) -> int:
+    check_outputs(args, [args.kernel])
+    opened = check_recorded(args)
+    _write(args, opened)
+    if args.table is not None or args.csv or args.json:
+        print_rows(opened.table(args.table or "kernel_run"), args)
+    else:
+        show_run(opened)
+    return 1 if all(not check.facts.is_compiled for check in opened.checks) else 0
+
+
 def _say_how_to_time(args: argparse.Namespace, opened: OpenedCheck) -> None:
     """The commands that time the compiled changes of a script's kernels on a GPU."""
     suggestions = [suggestion for check in opened.checks for suggestion in check.suggestions]
@@ -104,11 +124,17 @@ def _say_how_to_time(args: argparse.Namespace, opened: OpenedCheck) -> None:
 
 
 def _inputs(args: argparse.Namespace) -> list[str]:
-    return [args.kernel.partition("::")[0], *args.profile, args.traced or ""]
+    return [args.kernel.partition("::")[0], *args.profile, args.traced or "", args.like or ""]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--signature", metavar="TYPES", help="one entry per parameter: '*fp16:16, i32, 1024'")
+    parser.add_argument("--signature", metavar="TYPES",
+                        help="one entry per parameter: '*fp16:16, i32, 1024', or by name: 'x_ptr=*fp16:16, n=i32'; "
+                        "without it one is proposed")  # fmt: skip
+    parser.add_argument("--like", metavar="SCRIPT.py",
+                        help="take the signature from this script's own launches; the script is run")  # fmt: skip
+    parser.add_argument("--launches", type=positive, metavar="N", help="stop a script after N launches")
+    parser.add_argument("--seconds", type=positive, metavar="S", help="stop a script after S seconds (default 600)")
     parser.add_argument("--num-warps", type=positive, metavar="N", help="warps per block (default 4)")
     parser.add_argument("--num-stages", type=positive, metavar="N", help="pipeline stages (default 3)")
     parser.add_argument("--target", "--arch", default="", metavar="sm80,sm90,…",
@@ -123,7 +149,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", metavar="NAME",
                         help="one table: kernel_facts, kernel_lines, kernel_accesses, kernel_remarks, kernel_layouts, "
                         "kernel_schedule, kernel_branches, kernel_barriers, kernel_suggestions, kernel_measured, "
-                        "kernel_stalls")  # fmt: skip
+                        "kernel_stalls; of a bundle kernel_run, kernel_autotune")  # fmt: skip
     add_outputs(
         parser,
         "x.html (the source next to the compiler's code), facts.json for kernel diff, x.xlsx, x.md or "
@@ -132,14 +158,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_theme(parser)
     add_rows(parser, "compilations with facts and suggestions, or of --table")
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the cache of compilations")
+    parser.add_argument("--allow-source", action="store_true",
+                        help="compile the kernels of a bundle, which runs their recorded sources")  # fmt: skip
     parser.add_argument("--slow", action="store_true", help="try suggested changes even where compiling takes long")
 
 
 def _request(args: argparse.Namespace, profiles: Sequence[Measured]) -> CompileRequest:
     from warplens.kernel_lab.compile_request import CompileRequest
+    from warplens.kernel_lab.compiling.records import ScriptLimits
 
-    if args.signature is None and "::" in args.kernel:
-        raise UsageError("a kernel needs its signature", hint="--signature '*fp16:16, *fp16:16, i32:16, 1024'")
     targets = target_of(args, profiles)
     return CompileRequest(
         args.kernel,
@@ -152,6 +179,8 @@ def _request(args: argparse.Namespace, profiles: Sequence[Measured]) -> CompileR
         card_of(args, profiles, targets),
         not args.no_cache,
         args.slow,
+        args.like,
+        ScriptLimits(args.launches, float(args.seconds or ScriptLimits().seconds)),
     )
 
 
@@ -161,7 +190,8 @@ def _sweep(args: argparse.Namespace, request: CompileRequest) -> int:
 
     from warplens.kernel_lab.config_ranking import ranking_tables
 
-    tables = ranking_tables(request, note)
+    with script_progress() as progress:
+        tables = ranking_tables(request, note, progress)
     if args.json or args.csv:
         import polars as pl
 

@@ -11,7 +11,7 @@ from warplens.units import format_bytes, format_count, format_flop, format_us
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import CheckResult, KernelCheck
-    from warplens.kernel_lab.facts.records import Access, KernelFacts
+    from warplens.kernel_lab.facts.records import Access, KernelFacts, Occupancy
     from warplens.kernel_lab.measured.joining import KernelMeasurements
     from warplens.kernel_lab.suggesting.records import Suggestion
 
@@ -47,8 +47,12 @@ def _check(check: KernelCheck, width: int, *, with_grid: bool) -> Iterator[str]:
         yield from (f"  {line}" for line in _measured(check, check.measured, width))
     if not check.suggestions:
         yield "  nothing to suggest"
-    for group in _alike(check):
-        yield from _suggestion(group, width)
+    yield from suggestion_lines(check, width)
+
+
+def suggestion_lines(check: KernelCheck, width: int) -> Iterator[str]:
+    for suggestion, stake_us in zip(check.suggestions, check.stakes_us, strict=True):
+        yield from _suggestion(suggestion, stake_us, width)
 
 
 def _grids(check: KernelCheck) -> str:
@@ -57,31 +61,17 @@ def _grids(check: KernelCheck) -> str:
     return f" ({'grid' if len(check.grids) == 1 else 'grids'} {', '.join(shown)}{f' and {more} more' * bool(more)})"
 
 
-def _alike(check: KernelCheck) -> list[list[tuple[Suggestion, float | None]]]:
-    """Suggestions of one code with one remedy, shown once for all the lines they are about."""
-    groups: dict[tuple[str, str, str], list[tuple[Suggestion, float | None]]] = {}
-    for suggestion, stake_us in zip(check.suggestions, check.stakes_us, strict=True):
-        change = str(suggestion.counterfactual.change) if suggestion.counterfactual else ""
-        groups.setdefault((suggestion.code, suggestion.advice, change), []).append((suggestion, stake_us))
-    return list(groups.values())
-
-
-def _suggestion(group: list[tuple[Suggestion, float | None]], width: int) -> Iterator[str]:
+def _suggestion(suggestion: Suggestion, stake_us: float | None, width: int) -> Iterator[str]:
     from warplens.kernel_lab.checking import effect
 
-    first = group[0][0]
-    sources = [suggestion.source for suggestion, _ in group if suggestion.source is not None]
-    lines = ", ".join(str(line) for line in sorted({source.line for source in sources}))
-    at = f"  {Path(sources[0].file).name}:{lines}" if sources else ""
-    # Lines that were sampled have shares of their own, which add up; else each stands for the whole kernel.
-    stakes = [stake_us for _, stake_us in group if stake_us is not None]
-    stake = f"  (≤ {format_us(stakes[0] if len(set(stakes)) == 1 else sum(stakes))} at stake)" if stakes else ""
-    yield f"  {first.code}  {first.title}{at}{stake}"
-    for text in (*dict.fromkeys(suggestion.evidence for suggestion, _ in group), f"→ {first.advice}"):
+    at = f"  {suggestion.place}" if suggestion.places else ""
+    stake = f"  (≤ {format_us(stake_us)} at stake)" if stake_us is not None else ""
+    yield f"  {suggestion.code}  {suggestion.title}{at}{stake}"
+    texts = [suggestion.evidence, f"→ {suggestion.advice}"]
+    if suggestion.counterfactual is not None:
+        texts.append(f"compiled with {suggestion.counterfactual.change}: {effect(suggestion) or 'no measure moves'}")
+    for text in texts:
         yield from (INDENT + line for line in wrap(text, max(40, width - len(INDENT)), break_on_hyphens=False))
-    if first.counterfactual is not None:
-        moved = f"compiled with {first.counterfactual.change}: {effect(first) or 'no measure moves'}"
-        yield from (INDENT + line for line in wrap(moved, max(40, width - len(INDENT)), break_on_hyphens=False))
 
 
 def _measured(check: KernelCheck, measured: KernelMeasurements, width: int) -> Iterator[str]:
@@ -155,9 +145,7 @@ def _facts(facts: KernelFacts) -> Iterator[str]:
     yield f"shared      {format_bytes(facts.shared_bytes)}{stages}{loops}"
     if facts.occupancy is not None:
         fit = facts.occupancy
-        blocks = f"{_counted(fit.blocks, 'block')} of {_counted(facts.num_warps, 'warp')}"
-        fits = "fits" if fit.blocks == 1 else "fit"
-        yield f"occupancy   {fit.percent:.0f} %: {blocks} {fits}, limited by {fit.limiter}"
+        yield f"occupancy   {fit.percent:.0f} %: {_fitting(facts, fit)}, limited by {fit.limiter}"
     yield f"matrix unit {', '.join(facts.matrix_instructions) or 'not used'}"
     for loop in facts.schedule:
         yield f"schedule    {loop.sentence}  {Path(loop.place.file).name}:{loop.place.line}"
@@ -168,6 +156,16 @@ def _facts(facts: KernelFacts) -> Iterator[str]:
         from warplens.cli.kernel.cuda_text import cuda_lines
 
         yield from cuda_lines(facts)
+
+
+def _fitting(facts: KernelFacts, fit: Occupancy) -> str:
+    """A block of a warp-specialised kernel has the warps of its partitions besides those that it was launched with."""
+    if not fit.blocks:
+        return "no block fits"
+    fits = "fits" if fit.blocks == 1 else "fit"
+    own = f" (num_warps={facts.num_warps}, and those of its partitions)" if fit.block_warps != facts.num_warps else ""
+    blocks = f"{_counted(fit.blocks, 'block')} of {_counted(fit.block_warps, 'warp')}{own}"
+    return f"{blocks} {fits}, {fit.warps} of {fit.warp_slots} warps"
 
 
 def _moved(access: Access) -> str:

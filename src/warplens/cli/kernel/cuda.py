@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from warplens.model.measured import Measured
 
 ONLY_CUDA = ("block", "define", "include", "std", "nvrtc_option", "dynamic_shared")
-ONLY_TRITON = ("signature", "num_warps", "num_stages", "config", "sweep", "slow")
+ONLY_TRITON = ("signature", "like", "launches", "seconds", "num_warps", "num_stages", "config", "sweep", "slow")
 
 
 def add_cuda_arguments(parser: argparse.ArgumentParser) -> None:

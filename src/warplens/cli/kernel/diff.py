@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from warplens.cli.kernel.check_run import checked_run, is_run
 from warplens.cli.options import add_rows
 from warplens.cli.printing import print_err
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 from warplens.units import plural
+
+if TYPE_CHECKING:
+    from warplens.model.table import Table
 
 
 class DiffFactsVerb(Verb):
@@ -22,8 +27,12 @@ class DiffFactsVerb(Verb):
     inputs = ("before", "after")
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("before", metavar="A.json", help="facts, as written by kernel check -o A.json")
-        parser.add_argument("after", metavar="B.json", help="the facts that they are compared with")
+        parser.add_argument(
+            "before", metavar="A.json", help="facts, as written by kernel check -o A.json; or a bundle, as recorded"
+        )
+        parser.add_argument("after", metavar="B.json", help="the facts, or the bundle, that they are compared with")
+        parser.add_argument("--allow-source", action="store_true",
+                            help="compile the kernels of bundles, which runs their recorded sources")  # fmt: skip
         parser.add_argument("--all", action="store_true", help="also what did not change")
         add_rows(parser)
 
@@ -34,7 +43,10 @@ class DiffFactsVerb(Verb):
 
         from warplens.kernel_lab.comparing import compare_files, regressions
 
-        tables = compare_files(Path(args.before), Path(args.after))
+        if is_run(args.before) and not args.before.endswith(".json"):
+            tables = compare_runs(args)
+        else:
+            tables = compare_files(Path(args.before), Path(args.after))
         worse = sum(len(regressions(table)) for table in tables)
         if not args.all:
             is_changed = pl.col("verdict") != "same"
@@ -46,3 +58,16 @@ class DiffFactsVerb(Verb):
         if worse:
             print_err(plural(worse, "regression"))
         return 1 if worse else 0
+
+
+def compare_runs(args: argparse.Namespace) -> list[Table]:
+    """The kernels of two recorded runs, with their mean times."""
+    from warplens.kernel_lab.comparing import compare_facts
+
+    before, after = (checked_run(path, allow_source=args.allow_source) for path in (args.before, args.after))
+    return compare_facts(
+        [check.facts for check in before.checks],
+        [check.facts for check in after.checks],
+        [check.measured.mean_us if check.measured else None for check in before.checks],
+        [check.measured.mean_us if check.measured else None for check in after.checks],
+    )

@@ -32,7 +32,8 @@ def code_lines(
     facts = check.facts
     code = _by_line(machine)
     sampled = _Samples(check.measured)
-    places = [suggestion.source for suggestion in check.suggestions if suggestion.code in ("WK102", "WK107", "WK122")]
+    narrow = [suggestion for suggestion in check.suggestions if suggestion.code in ("WK102", "WK107", "WK122")]
+    places = [place for suggestion in narrow for place in suggestion.places]
     blamed = {(place.file, place.line) for place in places if place is not None}
     for file, line in sorted({*code, *noted_places(facts)}):
         line_code = code.get((file, line), _Code())

@@ -23,7 +23,7 @@ from warplens.kernel_lab.compiling.records import (
     read_record,
     write_record,
 )
-from warplens.kernel_lab.compiling.triton_version import install_hint, require_triton
+from warplens.kernel_lab.compiling.triton_version import install_hint, missing_package, require_triton
 
 IMPORT_SECONDS: Final = 120.0
 JOB_SECONDS: Final = 180.0
@@ -36,6 +36,8 @@ NOT_PASSED_ON: Final = (
     "USE_IR_LOC",
 )
 """Settings under which the compiler would omit what the facts are read from."""
+LIBRARY_SETTINGS: Final = {"GEMS_VENDOR": "nvidia"}
+"""What libraries ask the driver's own programs at import, where there is none: FlagGems runs `nvidia-smi`."""
 WORKER: Final = "warplens.kernel_lab.compiling.compile_worker"
 
 
@@ -45,6 +47,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     path = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH", ""))))
     inherited = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
     return {
+        **LIBRARY_SETTINGS,
         **inherited,
         "PYTHONPATH": path,
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -85,15 +88,23 @@ def description(work: KernelWork, ending: str, hint: str | None = None) -> Kerne
         failure = read_record(out / IMPORT_FAILURE_FILE, CompileFailure)
         if failure.kind == "AttributeError" and failure.message.endswith(f"has no {work.name}"):
             raise UsageError(failure.message, hint=hint)
-        message = f"importing {file_name} failed: {failure.kind}: {failure.message}"
-        hint = install_hint(failure.message) or gpu_hint(failure.message, failure.line, None, is_requested=False)
-        raise WarplensError(message, hint=hint)
+        raise _import_error(file_name, failure)
     if not (out / KERNEL_FILE).exists():
         raise WarplensError(f"importing {file_name} in a child process failed: {ending or 'it left no answer'}")
     kernel = read_record(out / KERNEL_FILE, KernelDescription)
     if kernel.parameters is None:
         raise UsageError(f"{work.name} of {file_name} is not a Triton kernel", hint=hint)
     return kernel
+
+
+def _import_error(file_name: str, failure: CompileFailure) -> WarplensError:
+    if failure.kind == "LookupError":
+        return UsageError(failure.message)
+    package = missing_package(failure.message) if failure.kind == "ModuleNotFoundError" else ""
+    if package:
+        return WarplensError(f"{file_name} needs {package}: {install_hint(failure.message)}")
+    hint = gpu_hint(failure.message, failure.line, None, is_requested=False)
+    return WarplensError(f"importing {file_name} failed: {failure.kind}: {failure.message}", hint=hint)
 
 
 def kernel_description(file: Path, name: str, hint: str | None = None) -> KernelDescription:

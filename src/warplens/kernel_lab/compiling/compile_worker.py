@@ -7,7 +7,6 @@ What the user's file prints and what the compiler says go to files there, never 
 from __future__ import annotations
 
 import ast
-import inspect
 import json
 import os
 import re
@@ -20,23 +19,23 @@ from pathlib import Path
 from typing import Any
 
 from warplens.kernel_lab.compiling.compiler_repairs import repair_places
+from warplens.kernel_lab.compiling.describing import def_line, described_config, described_parameters, unwrapped
+from warplens.kernel_lab.compiling.expressions import evaluated
 from warplens.kernel_lab.compiling.importing import imported_kernel
-from warplens.kernel_lab.compiling.plain_values import is_plain, plain_value
 from warplens.kernel_lab.compiling.records import (
     IMPORT_FAILURE_FILE,
     KERNEL_FILE,
     OUTCOME_FILE,
     CompileFailure,
     CompileOutcome,
-    Config,
     KernelDescription,
     KernelWork,
-    Parameter,
     WorkerJob,
     read_record,
     write_record,
 )
-from warplens.kernel_lab.compiling.signature import CONSTEXPR, Dtype, KernelArgument
+from warplens.kernel_lab.compiling.signature import CONSTEXPR, TUPLE, KernelArgument
+from warplens.kernel_lab.compiling.values import Dtype, Expression, Value
 
 TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 BINARIES = ("cubin", "hsaco")
@@ -63,12 +62,20 @@ def main(request_path: str) -> int:
 def _kernel(work: KernelWork, out: Path) -> Any:
     """The requested kernel, described in a file; None where there is none, with the reason in a file."""
     try:
-        function, configs, heuristics = _unwrap(imported_kernel(Path(work.file), work.name))
+        function, configs, heuristics = unwrapped(_named(work))
         write_record(out / KERNEL_FILE, _described(function, configs, heuristics))
     except BaseException as error:  # noqa: BLE001 - whatever the user's file raises is the answer
         write_record(out / IMPORT_FAILURE_FILE, _failure(error, None))
         return None
     return function
+
+
+def _named(work: KernelWork) -> Any:
+    if work.origin is None:
+        return imported_kernel(Path(work.file), work.name)
+    from warplens.kernel_lab.compiling.launch_worker import kernel_of_script
+
+    return kernel_of_script(work.file, work.name, work.origin)
 
 
 @contextmanager
@@ -91,43 +98,15 @@ def _output_into(folder: Path, name: str) -> Iterator[None]:
             os.close(copy)
 
 
-def _unwrap(wrapped: Any) -> tuple[Any, list[Any], list[str]]:
-    """The kernel inside `autotune` and `heuristics`, the configs of the one and the names that the other sets."""
-    from triton.runtime.jit import JITFunction
-
-    configs: list[Any] = []
-    heuristics: list[str] = []
-    while wrapped is not None and not isinstance(wrapped, JITFunction):
-        configs += list(getattr(wrapped, "configs", []))
-        values = getattr(wrapped, "values", None)
-        heuristics += list(values) if isinstance(values, dict) else []
-        wrapped = getattr(wrapped, "fn", None)
-    return wrapped, configs, heuristics
-
-
 def _described(function: Any, configs: list[Any], heuristics: list[str]) -> KernelDescription:
     if function is None:
         return KernelDescription(None)
     return KernelDescription(
-        tuple(_parameter(parameter) for parameter in function.params),
+        described_parameters(function),
         def_line(function.fn),
-        tuple(_config(config) for config in configs),
+        tuple(described_config(config, function) for config in configs),
         tuple(heuristics),
         tuple(_own_files()),
-    )
-
-
-def _parameter(parameter: Any) -> Parameter:
-    default = getattr(parameter, "default", None) if parameter.has_default else None
-    has_plain_default = bool(parameter.has_default) and is_plain(default)
-    return Parameter(parameter.name, bool(parameter.is_constexpr), has_plain_default, plain_value(default))
-
-
-def _config(config: Any) -> Config:
-    options = {name: getattr(config, name, None) for name in ("num_warps", "num_stages", "num_ctas", "maxnreg")}
-    constants = {name: plain_value(value) for name, value in config.kwargs.items()}
-    return Config(
-        tuple(constants.items()), tuple((name, value) for name, value in options.items() if value is not None)
     )
 
 
@@ -148,7 +127,7 @@ def _compile(function: Any, job: WorkerJob, folder: Path) -> CompileOutcome:
     version, target = str(triton.__version__), job.target
     architecture = int(target.architecture) if target.backend == "cuda" else target.architecture
     try:
-        source = _source_kind(function)(function, *_source_parts(job.arguments))
+        source = source_of(function, job.arguments)
         gpu = GPUTarget(target.backend, architecture, target.warp_size)
         kernel = triton.compile(source, target=gpu, options=job.options)
     except Exception as error:  # noqa: BLE001 - the compiler raises many kinds; each is the answer
@@ -172,6 +151,11 @@ def _cpu_seconds() -> float:
     return time.process_time() + times.children_user + times.children_system
 
 
+def source_of(function: Any, arguments: Sequence[KernelArgument]) -> Any:
+    """What Triton compiles."""
+    return _source_kind(function)(function, *_source_parts(arguments, function))
+
+
 def _source_kind(function: Any) -> Any:
     from triton.compiler import ASTSource
 
@@ -182,22 +166,45 @@ def _source_kind(function: Any) -> Any:
     return ASTSource
 
 
-def _source_parts(arguments: Sequence[KernelArgument]) -> tuple[dict[str, str], dict[str, Any], dict[Any, Any]]:
-    import triton.language as tl
+ArgumentPath = tuple[int, ...]
 
-    signature: dict[str, str] = {}
-    constants: dict[str, Any] = {}
-    attributes: dict[Any, Any] = {}
-    for at, argument in enumerate(arguments):
-        signature[argument.name] = CONSTEXPR if argument.is_one else argument.type
-        if argument.is_one:
-            constants[argument.name] = 1
-        elif argument.is_constant:
-            value = argument.value
-            constants[argument.name] = tl.dtype(value.name) if isinstance(value, Dtype) else value
-        elif argument.divisible:
-            attributes[(at,)] = [["tt.divisibility", 16]]
+
+def _source_parts(
+    arguments: Sequence[KernelArgument], function: Any
+) -> tuple[dict[str, Any], dict[ArgumentPath, Any], dict[ArgumentPath, Any]]:
+    """Types by name, and by the argument's path the constants and what is known to be divisible."""
+    constants: dict[ArgumentPath, Any] = {}
+    attributes: dict[ArgumentPath, Any] = {}
+    signature = {
+        argument.name: _typed((at,), argument, function, constants, attributes) for at, argument in enumerate(arguments)
+    }
     return signature, constants, attributes
+
+
+def _typed(
+    path: ArgumentPath,
+    argument: KernelArgument,
+    function: Any,
+    constants: dict[ArgumentPath, Any],
+    attributes: dict[ArgumentPath, Any],
+) -> Any:
+    if argument.type == TUPLE:
+        items = enumerate(argument.items)
+        return tuple(_typed((*path, at), item, function, constants, attributes) for at, item in items)
+    if argument.is_one or argument.is_constant:
+        constants[path] = 1 if argument.is_one else _constant(argument.value, function)
+        return CONSTEXPR
+    if argument.divisible:
+        attributes[path] = [["tt.divisibility", 16]]
+    return argument.type
+
+
+def _constant(value: Value, function: Any) -> Any:
+    if isinstance(value, Dtype):
+        import triton.language as tl
+
+        return tl.dtype(value.name)
+    return evaluated(value, function.fn, imported_kernel) if isinstance(value, Expression) else value
 
 
 def tool(name: str) -> str | None:
@@ -272,12 +279,6 @@ def _absolute(error: Any, line: int, function: Any) -> tuple[int, str | None]:
         if isinstance(candidate, JITFunction) and candidate.src == error.src:
             return line + def_line(candidate.fn) - 1, candidate.fn.__code__.co_filename
     return line, None
-
-
-def def_line(function: Any) -> int:
-    """The line of the `def` itself, below the decorators."""
-    lines, first = inspect.getsourcelines(function)
-    return first + next((at for at, text in enumerate(lines) if text.lstrip().startswith("def ")), 0)
 
 
 if __name__ == "__main__":

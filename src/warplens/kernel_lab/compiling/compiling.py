@@ -18,13 +18,15 @@ from typing import Any, Final
 from warplens.errors import UsageError
 from warplens.kernel_lab.compiling import artefact_cache
 from warplens.kernel_lab.compiling.child import description, run_worker
-from warplens.kernel_lab.compiling.loading import OPTION_NAMES, LoadedKernel
+from warplens.kernel_lab.compiling.loading import LoadedKernel
 from warplens.kernel_lab.compiling.records import (
     OUTCOME_FILE,
     CompileAnswer,
     CompileFailure,
     CompileOutcome,
     KernelWork,
+    OptionValue,
+    ScriptOrigin,
     TargetRecord,
     WorkerJob,
     read_record,
@@ -32,10 +34,11 @@ from warplens.kernel_lab.compiling.records import (
 from warplens.kernel_lab.compiling.remarks import Remark, parse_remarks
 from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.compiling.targets import CompileTarget
+from warplens.kernel_lab.compiling.triton_options import is_option_name, option_kinds
 from warplens.kernel_lab.compiling.triton_version import require_triton
 
 IR_KINDS: Final = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
-DEFAULT_OPTIONS: Final = {"num_warps": 4, "num_stages": 3}
+DEFAULT_OPTIONS: Final[Mapping[str, OptionValue]] = {"num_warps": 4, "num_stages": 3}
 """What Triton takes where a launch says nothing; its AMD backend takes two stages."""
 
 
@@ -50,9 +53,9 @@ class CompileJob:
 
     signature: Signature
     target: CompileTarget
-    options: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
 
-    def all_options(self) -> dict[str, int]:
+    def all_options(self) -> dict[str, OptionValue]:
         default = dict(DEFAULT_OPTIONS) if self.target.is_nvidia else {**DEFAULT_OPTIONS, "num_stages": 2}
         return {**default, **self.options}
 
@@ -64,7 +67,7 @@ class Artefacts:
     kernel: LoadedKernel
     signature: Signature
     target: CompileTarget
-    options: Mapping[str, int]
+    options: Mapping[str, OptionValue]
     triton_version: str
     texts: Mapping[str, str]
     metadata: Mapping[str, Any]
@@ -125,9 +128,9 @@ def _shares(
 
 def _check(job: CompileJob) -> None:
     for name in job.options:
-        if name not in OPTION_NAMES:
-            raise UsageError(f"unknown compile option {name!r}", hint=f"options: {', '.join(OPTION_NAMES)}")
-    warps = job.all_options()["num_warps"]
+        if not is_option_name(name):
+            raise UsageError(f"unknown compile option {name!r}", hint=f"options: {', '.join(option_kinds())}")
+    warps = int(job.all_options()["num_warps"])
     if warps < 1 or warps & (warps - 1):
         raise UsageError(f"num_warps is a power of two, not {warps}")
 
@@ -136,7 +139,16 @@ def _key(kernel: LoadedKernel, job: CompileJob, triton_version: str) -> str:
     options = sorted(job.all_options().items())
     content = artefact_cache.file_hash(kernel.file)
     return artefact_cache.key(
-        (kernel.file, content, kernel.name, job.signature.text(), job.target.name, options, triton_version)
+        (
+            kernel.file,
+            content,
+            kernel.name,
+            kernel.origin,
+            job.signature.text(),
+            job.target.name,
+            options,
+            triton_version,
+        )
     )
 
 
@@ -159,12 +171,12 @@ def _compiled(requests: Mapping[int, tuple[LoadedKernel, CompileJob]]) -> dict[i
 
 
 def _works(requests: Mapping[int, tuple[LoadedKernel, CompileJob]], folder: Path) -> list[KernelWork]:
-    groups: dict[tuple[Path, str], list[WorkerJob]] = {}
+    groups: dict[tuple[Path, str, ScriptOrigin | None], list[WorkerJob]] = {}
     for at, (kernel, job) in requests.items():
-        groups.setdefault((kernel.file, kernel.name), []).append(_request(at, job))
+        groups.setdefault((kernel.file, kernel.name, kernel.origin), []).append(_request(at, job))
     return [
-        KernelWork(str(file), name, str(folder / f"kernel-{at}"), tuple(jobs))
-        for at, ((file, name), jobs) in enumerate(groups.items())
+        KernelWork(str(file), name, str(folder / f"kernel-{at}"), tuple(jobs), origin)
+        for at, ((file, name, origin), jobs) in enumerate(groups.items())
     ]
 
 

@@ -1,6 +1,7 @@
 """Imports a user's file for one kernel of it, in a process of its own: nothing is launched, and no GPU is needed.
 
-A file in a package is imported under its dotted name, so that its relative imports work. One that raises after it has
+A file in a package is imported under its dotted name, with the folder of the outermost package on the search path and
+never its own, whose `copy.py` or `queue.py` would stand in for the standard library's. One that raises after it has
 defined the kernel, as a script without `if __name__ == "__main__"` may do where no launch computes anything, will do.
 """
 
@@ -8,32 +9,49 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from warplens.kernel_lab.compiling.changing import changed
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_stand_in
 
+MADE_BY = "{} is made by {}({}): check a script that launches it"
 _failures: dict[Path, BaseException] = {}
+_imported: dict[Path, Any] = {}
+_made: list[Any] = []
+"""Every kernel that was made meanwhile."""
 
 
 def imported_kernel(file: Path, name: str) -> Any:
     """What the file calls by that name; raises what its import raised where that kept the name from being defined."""
+    module = _module(file)
+    try:
+        return _find(module, name)
+    except AttributeError:
+        made = _made_inside(file, module, name)
+        if made is not None:
+            return made
+        if file in _failures:
+            raise _failures[file] from None
+        raise
+
+
+def _module(file: Path) -> Any:
+    if file in _imported:
+        return _imported[file]
     module, dotted = _prepared(file)
-    with gpu_stand_in(file, lazy_torch=True), _no_launches():
+    with gpu_stand_in(file, lazy_torch=True), no_launches():
         try:
             _execute(file, dotted, module)
         except BaseException as error:  # noqa: BLE001 - a script may leave by any way, SystemExit too
             _failures[file] = error
-    try:
-        return _find(sys.modules.get(dotted, module), name)
-    except AttributeError:
-        if file in _failures:
-            raise _failures[file] from None
-        raise
+    _imported[file] = sys.modules.get(dotted, module)
+    return _imported[file]
 
 
 def package_root(file: Path) -> tuple[Path, str]:
@@ -48,9 +66,8 @@ def package_root(file: Path) -> tuple[Path, str]:
 def _prepared(file: Path) -> tuple[ModuleType, str]:
     """An empty module for the file under its name, with the search path that its imports need."""
     root, dotted = package_root(file)
-    sys.path.insert(0, str(root))
-    if root != file.parent:
-        sys.path.append(str(file.parent))
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
     sys.argv = [str(file)]
     spec = importlib.util.spec_from_file_location(dotted, file)
     if spec is None or spec.loader is None:
@@ -94,17 +111,47 @@ def _find(module: Any, dotted: str) -> Any:
     return value
 
 
+def _made_inside(file: Path, module: Any, name: str) -> Any:
+    """A kernel that a function of the file makes: one made at import, else what a call without arguments makes."""
+    made = _last_made(file, name)
+    maker, inside, _ = name.partition(".<locals>.")
+    if made is not None or not inside:
+        return made
+    with suppress(AttributeError):
+        function = inspect.unwrap(_find(module, maker))
+        required = [p.name for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+        if required:
+            raise LookupError(MADE_BY.format(name.rpartition(".")[2], maker, ", ".join(required)))
+        with gpu_stand_in(file, lazy_torch=True), no_launches(), suppress(Exception):
+            function()
+    return _last_made(file, name)
+
+
+def _last_made(file: Path, name: str) -> Any:
+    for kernel in reversed(_made):
+        function = kernel.fn
+        if name in (function.__qualname__, function.__name__):
+            with suppress(OSError):
+                if Path(function.__code__.co_filename).resolve() == file:
+                    return kernel
+    return None
+
+
 @contextmanager
-def _no_launches() -> Iterator[None]:
+def no_launches() -> Iterator[None]:
+    """Meanwhile nothing is launched, and every kernel that is made is kept."""
     from triton.runtime.autotuner import Autotuner, Heuristics
     from triton.runtime.jit import JITFunction
 
+    original = JITFunction.__init__
+
+    def keep(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        _made.append(self)
+
+    def nothing(*args: Any, **kwargs: Any) -> None:
+        return None
+
     kinds = (JITFunction, Autotuner, Heuristics)
-    originals = [kind.run for kind in kinds]
-    for kind in kinds:
-        kind.run = lambda *args, **kwargs: None
-    try:
+    with changed((JITFunction, "__init__", keep), *((kind, "run", nothing) for kind in kinds)):
         yield
-    finally:
-        for kind, original in zip(kinds, originals, strict=True):
-            kind.run = original

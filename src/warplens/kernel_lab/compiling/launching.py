@@ -1,27 +1,29 @@
-"""The launches that a script makes, noted while it runs on the CPU: they give signatures and constants to compile."""
+"""The launches that a script makes, noted while it runs: they give signatures and constants to compile."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-from collections import Counter
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
-
-import msgspec
 
 from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling.child import environment
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE as GPU_NOTE
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_hint
-from warplens.kernel_lab.compiling.loading import SEPARATOR, LoadedKernel, load_kernel
+from warplens.kernel_lab.compiling.loading import LoadedKernel
 from warplens.kernel_lab.compiling.records import (
+    OptionValue,
     ScriptAnswer,
     ScriptFailure,
     ScriptLaunchRecord,
+    ScriptLimits,
+    ScriptOrigin,
     ScriptRequest,
     read_record,
     write_record,
@@ -30,7 +32,10 @@ from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.compiling.triton_version import install_hint, require_triton
 
 WORKER: Final = "warplens.kernel_lab.compiling.launch_worker"
-LAUNCH_SECONDS: Final = 600.0
+DEFAULT_TARGET: Final = "sm90"
+GRACE_SECONDS: Final = 30.0
+"""A script that does not end at its limit, inside code that is not Python, is ended after this time."""
+LOOK_SECONDS: Final = 0.1
 FAILED: Final = "the script failed; what it launched before is used"
 Notify = Callable[[str], None]
 
@@ -46,8 +51,9 @@ class ScriptLaunch:
     kernel: LoadedKernel
     signature: Signature
     grid: tuple[int, ...]
-    options: tuple[tuple[str, int], ...]
+    options: tuple[tuple[str, OptionValue], ...]
     count: int = 1
+    """0 where the script only compiles it, with `kernel.warmup`."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +67,24 @@ class ScriptLaunches:
 
 
 def launches(
-    script: str, arguments: Sequence[str] = (), *, execute: bool = True, notify: Notify = ignore
+    script: str,
+    arguments: Sequence[str] = (),
+    *,
+    limits: ScriptLimits | None = None,
+    target: str = DEFAULT_TARGET,
+    notify: Notify = ignore,
+    progress: Notify = ignore,
 ) -> ScriptLaunches:
-    """Runs the script with its kernels in Triton's interpreter; without `execute` kernels are noted, not run.
+    """Runs the script, whose kernels are noted and not run; `target` is the GPU that it sees.
 
     A script that fails after it has launched something gives what it launched. `notify` is called with what a
-    user should know before anything is compiled.
+    user should know before anything is compiled, `progress` several times a second with how far it is.
     """
     require_triton()
     path = Path(script).resolve()
     if not path.is_file():
         raise UsageError(f"no such file: {script}")
-    answer = _answer(path, arguments, execute)
+    answer = _answer(path, arguments, limits or ScriptLimits(), target, progress)
     notes, failure = list(answer.notes), answer.failure
     if failure is not None and not answer.launches:
         raise WarplensError(failure.text, hint=_hint(failure, answer))
@@ -81,42 +93,74 @@ def launches(
     if failure is not None:
         notes.append(failure.text)
         notify(f"{FAILED}: {failure.text}")
-    # By their bytes: True, 1 and 1.0 are equal, and compiled differently.
-    counts = Counter(msgspec.msgpack.encode(record) for record in answer.launches)
-    by_bytes = {msgspec.msgpack.encode(record): record for record in answer.launches}
     listed: list[ScriptLaunch] = []
-    for encoded, count in counts.items():
-        record = by_bytes[encoded]
+    for record, count in _without_warmups(answer.launches):
         unknown = [argument for argument in record.arguments if argument.unknown]
         if unknown:
-            notes.append(f"{record.name}: omitted, its {unknown[0].argument.name} is a {unknown[0].unknown}")
+            notes.append(f"{record.kernel.name}: omitted, its {unknown[0].argument.name} is a {unknown[0].unknown}")
         else:
-            listed.append(_launch(record, count))
+            listed.append(_launch(record, count, ScriptOrigin(str(path), tuple(arguments), target=target)))
     return ScriptLaunches(tuple(listed), tuple(dict.fromkeys(notes)), failure.text if failure is not None else None)
 
 
-def _answer(script: Path, arguments: Sequence[str], execute: bool) -> ScriptAnswer:
-    with TemporaryDirectory(prefix="warplens-") as folder:
-        answer, request = Path(folder) / "answer.msgpack", Path(folder) / "request.msgpack"
-        write_record(request, ScriptRequest(str(script), tuple(arguments), execute, str(answer)))
-        try:
-            process = subprocess.run(
+def _without_warmups(
+    ways: Sequence[tuple[ScriptLaunchRecord, int]],
+) -> list[tuple[ScriptLaunchRecord, int]]:
+    """A compilation by `kernel.warmup` counts where nothing is launched like it, as launched 0 times."""
+    launched = [(record.kernel, record.arguments, record.options) for record, _ in ways if not record.is_warmup]
+    return [
+        (record, 0 if record.is_warmup else count)
+        for record, count in ways
+        if not record.is_warmup or (record.kernel, record.arguments, record.options) not in launched
+    ]
+
+
+def _answer(
+    script: Path, arguments: Sequence[str], limits: ScriptLimits, target: str, progress: Notify
+) -> ScriptAnswer:
+    with TemporaryDirectory(prefix="warplens-") as name:
+        folder = Path(name)
+        answer, request, counted = folder / "answer.msgpack", folder / "request.msgpack", folder / "progress"
+        write_record(request, ScriptRequest(str(script), tuple(arguments), str(answer), str(counted), limits, target))
+        with (folder / "stderr").open("w+") as errors:
+            process = subprocess.Popen(
                 [sys.executable, "-m", WORKER, str(request)],
-                env=environment(Path(folder), TRITON_INTERPRET="1"),
+                env=environment(folder),
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=LAUNCH_SECONDS,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
             )
-        except subprocess.TimeoutExpired:
-            raise WarplensError(
-                f"{script.name} ran for {LAUNCH_SECONDS:.0f} s and was stopped", hint="let it launch smaller problems"
-            ) from None
-        if not answer.exists():
-            last_line = (process.stderr.strip().splitlines() or ["it left no answer"])[-1]
-            raise WarplensError(f"running {script.name} failed: {last_line}")
+            try:
+                _wait(process, script, limits, counted, progress)
+            finally:
+                process.kill()
+                process.wait()
+            if not answer.exists():
+                errors.seek(0)
+                last_line = (errors.read().strip().splitlines() or [_ending(process.returncode)])[-1]
+                raise WarplensError(f"running {script.name} failed: {last_line}")
         return read_record(answer, ScriptAnswer)
+
+
+def _ending(status: int) -> str:
+    return f"it was ended by {signal.Signals(-status).name}" if status < 0 else "it left no answer"
+
+
+def _wait(
+    process: subprocess.Popen[bytes], script: Path, limits: ScriptLimits, counted: Path, progress: Notify
+) -> None:
+    started = time.monotonic()
+    while process.poll() is None:
+        try:
+            process.wait(LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            seconds = time.monotonic() - started
+            count = counted.read_text() if counted.exists() else ""
+            progress(f"running {script.name}: {count or 'no'} launch{'' if count == '1' else 'es'}, {seconds:.0f} s")
+            if seconds > limits.seconds + GRACE_SECONDS:
+                raise WarplensError(
+                    f"{script.name} ran for {seconds:.0f} s and was stopped", hint="let it launch smaller problems"
+                ) from None
 
 
 def _hint(failure: ScriptFailure, answer: ScriptAnswer) -> str | None:
@@ -128,7 +172,18 @@ def _hint(failure: ScriptFailure, answer: ScriptAnswer) -> str | None:
     return install_hint(failure.message) or hint
 
 
-def _launch(record: ScriptLaunchRecord, count: int) -> ScriptLaunch:
+def _launch(record: ScriptLaunchRecord, count: int, script: ScriptOrigin) -> ScriptLaunch:
+    launched = record.kernel
+    origin = None if launched.captured is None else replace(script, captured=launched.captured)
+    kernel = LoadedKernel(
+        Path(launched.file),
+        launched.name,
+        launched.parameters,
+        launched.first_line,
+        launched.configs,
+        launched.heuristics,
+        bool(launched.configs),
+        origin,
+    )
     arguments = tuple(argument.argument for argument in record.arguments)
-    kernel = load_kernel(f"{record.file}{SEPARATOR}{record.name}")
     return ScriptLaunch(kernel, Signature(arguments), record.grid, record.options, count)

@@ -5,28 +5,22 @@ Importing a file runs it. It never runs in this process: what it prints, sets or
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.child import kernel_description
-from warplens.kernel_lab.compiling.records import Config, Parameter
-from warplens.kernel_lab.compiling.signature import Dtype, Signature, Value, parse, parse_value
+from warplens.kernel_lab.compiling.kernels_in_text import LOCALS, WrittenKernel, kernels_in
+from warplens.kernel_lab.compiling.records import Config, OptionValue, Parameter, ScriptOrigin
+from warplens.kernel_lab.compiling.signature import Signature, outer_parts, parse
+from warplens.kernel_lab.compiling.triton_options import is_option_name, parse_option
+from warplens.kernel_lab.compiling.values import Value, parse_value
 
 SEPARATOR: Final = "::"
-OPTION_NAMES: Final = (
-    "num_warps",
-    "num_stages",
-    "num_ctas",
-    "maxnreg",
-    "waves_per_eu",
-    "matrix_instr_nonkdim",
-    "kpack",
-)
-"""What a config may set besides constexprs: the options that Triton's backends take."""
-_WRAPPERS: Final = ("jit", "autotune", "heuristics")
+MOST_LISTED: Final = 20
 
 
 @dataclass(frozen=True)
@@ -40,6 +34,8 @@ class LoadedKernel:
     configs: tuple[Config, ...] | None = None
     heuristics: tuple[str, ...] = ()
     is_autotuned: bool = False
+    origin: ScriptOrigin | None = None
+    """The script to run for it, where importing its file does not make it."""
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -53,7 +49,12 @@ class LoadedKernel:
         """The signature that `text` says, with the config's values in place of its constexprs'."""
         defaults = {p.name: p.default for p in self.parameters if p.has_default}
         signature = parse(text, self.parameter_names, self.constexpr_names, defaults)
-        return signature.with_constants(dict(config.constants)) if config else signature
+        return signature.with_constants(self.constants_of(config)) if config else signature
+
+    def constants_of(self, config: Config) -> dict[str, Value]:
+        """What the config sets of the kernel's constexprs: a name that is an option too sets both, as for Triton."""
+        both: Mapping[str, OptionValue] = {n: v for n, v in config.options if n in self.constexpr_names}
+        return {**both, **dict(config.constants)}
 
     def with_configs(self) -> LoadedKernel:
         """This kernel with the configs of its `autotune`, for which the file is imported in a child process."""
@@ -66,15 +67,45 @@ def load_kernel(text: str) -> LoadedKernel:
     file = Path(path).resolve()
     if not file.is_file():
         raise UsageError(f"no such file: {path}", hint="kernels are named FILE.py::kernel")
-    kernels = _kernels_in(file)
+    written = kernels_in(file)
+    launched = [kernel for kernel in written.values() if not kernel.is_helper]
     if not name:
-        if len(kernels) != 1:
-            listed = ", ".join(kernels) or "none that can be seen without running it"
+        if len(launched) != 1:
+            listed = _listed([kernel.name for kernel in launched]) or "none that can be seen without running it"
             raise UsageError(f"say which kernel of {path}: {path}::NAME", hint=f"kernels there: {listed}")
-        name = next(iter(kernels))
-    if name in kernels:
-        return kernels[name]
-    return _from_import(file, name, hint=f"kernels there: {', '.join(kernels)}" if kernels else None)
+        name = launched[0].name
+    kernel = written.get(name) or _inside_a_function(written, name)
+    if kernel is None:
+        return _from_import(file, name, hint=_names_hint(name, [known.name for known in launched]))
+    if kernel.is_helper:
+        raise UsageError(
+            f"{name} returns a value: kernels call it, and it cannot be launched",
+            hint=_names_hint("", [known.name for known in launched]),
+        )
+    if kernel.maker is not None:
+        return _from_import(file, kernel.name)
+    return _from_text(file, kernel)
+
+
+def _inside_a_function(written: Mapping[str, WrittenKernel], name: str) -> WrittenKernel | None:
+    """A kernel that a function makes, by its own name."""
+    makers = [kernel for kernel in written.values() if kernel.name.rpartition(f"{LOCALS}.")[2] == name]
+    return makers[0] if len(makers) == 1 else None
+
+
+def _names_hint(name: str, known: list[str]) -> str | None:
+    """
+    >>> _names_hint("softmx", ["softmax", "add"])
+    'did you mean softmax? kernels there: softmax, add'
+    """
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    listed = f"kernels there: {_listed(known)}" if known else None
+    return f"did you mean {close[0]}? {listed}" if close else listed
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MOST_LISTED
+    return ", ".join(names[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def parse_config(text: str) -> Config:
@@ -83,58 +114,23 @@ def parse_config(text: str) -> Config:
     (('num_warps', 8),)
     """
     constants: list[tuple[str, Value]] = []
-    options: list[tuple[str, int]] = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    options: list[tuple[str, OptionValue]] = []
+    for part in filter(None, (part.strip() for part in outer_parts(text))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise UsageError(f"{part!r} in the config sets nothing", hint="write it as BLOCK_M=128,num_warps=8")
-        if name not in OPTION_NAMES:
-            constants.append((name, parse_value(value)))
-        elif value.isdecimal():
-            options.append((name, int(value)))
+        if is_option_name(name):
+            options.append((name, parse_option(name, value)))
         else:
-            raise UsageError(f"{name} is a number, not {value!r}")
+            constants.append((name, parse_value(value)))
     return Config(tuple(constants), tuple(options))
 
 
-def _kernels_in(file: Path) -> dict[str, LoadedKernel]:
-    """The kernels that the file's text shows: functions under `@triton.jit` and its wrappers alone."""
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError) as error:
-        raise UsageError(f"{file.name} is not valid Python: {error}") from error
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_plain_kernel(node)]
-    return {node.name: _from_tree(file, node) for node in functions}
-
-
-def _is_plain_kernel(node: ast.FunctionDef) -> bool:
-    names = [_decorator_name(decorator) for decorator in node.decorator_list]
-    return "jit" in names and all(name in _WRAPPERS for name in names)
-
-
-def _decorator_name(node: ast.expr) -> str:
-    called = node.func if isinstance(node, ast.Call) else node
-    return called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-
-
-def _from_tree(file: Path, node: ast.FunctionDef) -> LoadedKernel:
-    arguments = [*node.args.posonlyargs, *node.args.args]
-    defaults = [None] * (len(arguments) - len(node.args.defaults)) + list(node.args.defaults)
-    pairs = [*zip(arguments, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
-    parameters = tuple(_parameter(argument, default) for argument, default in pairs)
-    wrappers = [_decorator_name(decorator) for decorator in node.decorator_list]
-    tuned = "autotune" in wrappers
-    return LoadedKernel(file, node.name, parameters, node.lineno, None if len(wrappers) > 1 else (), is_autotuned=tuned)
-
-
-def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
-    # The annotation's text decides for Triton too.
-    is_constexpr = argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation)
-    if default is None:
-        return Parameter(argument.arg, is_constexpr)
-    value = parse_value(ast.unparse(default))
-    plain = isinstance(default, ast.Constant) or isinstance(value, (int, float, Dtype))
-    return Parameter(argument.arg, is_constexpr, plain, value if plain else None)
+def _from_text(file: Path, kernel: WrittenKernel) -> LoadedKernel:
+    configs = None if len(kernel.decorators) > 1 else ()
+    return LoadedKernel(
+        file, kernel.name, kernel.parameters(), kernel.node.lineno, configs, is_autotuned=kernel.is_autotuned
+    )
 
 
 def _from_import(file: Path, name: str, hint: str | None = None) -> LoadedKernel:

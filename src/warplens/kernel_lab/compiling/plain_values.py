@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from warplens.kernel_lab.compiling.signature import Dtype, Value
+from warplens.kernel_lab.compiling.values import Dtype, Value
 
 LEAST: Final = -(2**63)
 MOST: Final = 2**64 - 1

@@ -12,12 +12,15 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from warplens.files import write_whole
-from warplens.kernel_lab.compiling.signature import Dtype, KernelArgument, Value
+from warplens.kernel_lab.compiling.signature import KernelArgument
+from warplens.kernel_lab.compiling.values import Value
 
 KERNEL_FILE: Final = "kernel.msgpack"
 IMPORT_FAILURE_FILE: Final = "import.msgpack"
 OUTCOME_FILE: Final = "outcome.msgpack"
 Record = TypeVar("Record")
+OptionValue = bool | int | float | str
+"""What an option of a compilation can be: `num_warps=8`, `launch_pdl=True`, `ptx_options="-O1"`."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Parameter:
     is_constexpr: bool
     has_default: bool = False
     default: Value = None
+    annotation: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,10 @@ class Config:
     """
 
     constants: tuple[tuple[str, Value], ...] = ()
-    options: tuple[tuple[str, int], ...] = ()
+    options: tuple[tuple[str, OptionValue], ...] = ()
 
     def text(self) -> str:
-        named = [*self.constants, *self.options]
-        return ", ".join(f"{name}={value.name if isinstance(value, Dtype) else value}" for name, value in named)
+        return ", ".join(f"{name}={value}" for name, value in (*self.constants, *self.options))
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,18 @@ class WorkerJob:
 
     index: int
     arguments: tuple[KernelArgument, ...]
-    options: dict[str, int]
+    options: dict[str, OptionValue]
     target: TargetRecord
+
+
+@dataclass(frozen=True)
+class ScriptOrigin:
+    """The script that makes a kernel which no import of its file does: one inside a function, with what it captures."""
+
+    script: str
+    arguments: tuple[str, ...] = ()
+    captured: str = ""
+    target: str = "sm90"
 
 
 @dataclass(frozen=True)
@@ -85,6 +98,7 @@ class KernelWork:
     name: str
     out: str
     jobs: tuple[WorkerJob, ...] = ()
+    origin: ScriptOrigin | None = None
 
 
 @dataclass(frozen=True)
@@ -119,13 +133,27 @@ class CompileAnswer:
 
 
 @dataclass(frozen=True)
+class ScriptLimits:
+    """When a script has shown enough: after so many launches, or seconds; None for no limit of launches."""
+
+    launches: int | None = None
+    seconds: float = 600.0
+
+
+@dataclass(frozen=True)
 class ScriptRequest:
-    """A script to run; without `execute` its kernels are noted and not run. The answer goes to the file `answer`."""
+    """A script to run; its kernels are noted and not run. The answer goes to the file `answer`.
+
+    The number of launches so far is in the file `progress` while it runs.
+    """
 
     script: str
     arguments: tuple[str, ...]
-    execute: bool
     answer: str
+    progress: str
+    limits: ScriptLimits = field(default_factory=ScriptLimits)
+    target: str = "sm90"
+    """The architecture of the GPU that the script sees."""
 
 
 @dataclass(frozen=True)
@@ -137,14 +165,30 @@ class LaunchArgument:
 
 
 @dataclass(frozen=True)
-class ScriptLaunchRecord:
-    """One launch of a script, as Triton's just-in-time compiler would specialise it."""
+class LaunchedKernel:
+    """A kernel as a script launches it."""
 
     file: str
     name: str
+    parameters: tuple[Parameter, ...]
+    first_line: int
+    configs: tuple[Config, ...] = ()
+    """Of its `autotune`."""
+    heuristics: tuple[str, ...] = ()
+    captured: str | None = None
+    """What it takes from the function around it; None where its file defines it."""
+
+
+@dataclass(frozen=True)
+class ScriptLaunchRecord:
+    """One launch of a script, as Triton's just-in-time compiler would specialise it."""
+
+    kernel: LaunchedKernel
     arguments: tuple[LaunchArgument, ...]
     grid: tuple[int, ...]
-    options: tuple[tuple[str, int], ...]
+    options: tuple[tuple[str, OptionValue], ...]
+    is_warmup: bool = False
+    """Compiled by `kernel.warmup`, not launched."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +208,8 @@ class ScriptFailure:
 class ScriptAnswer:
     """What a script launched, and whether and where it asked for a GPU."""
 
-    launches: tuple[ScriptLaunchRecord, ...]
+    launches: tuple[tuple[ScriptLaunchRecord, int], ...]
+    """Each way once, in the order of their first, with how often."""
     notes: tuple[str, ...] = ()
     failure: ScriptFailure | None = None
     wants_gpu: bool = False

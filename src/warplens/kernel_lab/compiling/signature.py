@@ -1,70 +1,54 @@
 """Kernel signatures, written as Triton's own ahead-of-time compiler takes them: `*fp16:16, i32, i32:1, 1024`.
 
-One entry per parameter, in order. A type, with `:16` for a pointer or number that is divisible by 16 and `:1` for a
-number that is 1; for a constexpr its value: a number, True, False, None, a quoted word, or a type's name.
+One entry per parameter, in order, or `name=entry` in any order. A type, with `:16` for a pointer or number that is
+divisible by 16 and `:1` for a number that is 1; `(i32, i32:16)` for a tuple; for a constexpr its value: a number, True,
+False, None, a quoted word, a type's name, a layout such as `BlockedLayout([1], [32], [4], [0])`, or the name of a
+function of the kernel's file.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from warplens.errors import UsageError
+from warplens.kernel_lab.compiling.values import (
+    ELEMENT_BITS,
+    INTEGERS,
+    NO_LITERAL,
+    Dtype,
+    Expression,
+    Value,
+    is_expression,
+    literal,
+    value_text,
+)
 
-Literal = int | float | bool | str | None
-
-ELEMENT_BITS: Final[Mapping[str, int]] = {
-    **{f"{sign}{bits}": bits for sign in "iu" for bits in (8, 16, 32, 64)},
-    **dict.fromkeys(("fp8e4nv", "fp8e4b8", "fp8e4b15", "fp8e5", "fp8e5b16"), 8),
-    "i1": 1,
-    "u1": 1,
-    "fp16": 16,
-    "bf16": 16,
-    "fp32": 32,
-    "fp64": 64,
-}
-"""Every type that Triton names, with its size."""
-_INTEGERS: Final = tuple(name for name in ELEMENT_BITS if name[0] in "iu")
 CONSTEXPR: Final = "constexpr"
+TUPLE: Final = "tuple"
 DIVISOR: Final = 16
-_DESCRIPTOR = re.compile(r"tensordesc<\w+\[[\d,\s]+\](,.*)?>")
-_OUTER_COMMA = re.compile(r",(?![^<]*>)")
-_FORMAT_HINT: Final = 'one entry per parameter, in order: "*fp16:16, i32:16, 1024"'
-
-
-@dataclass(frozen=True)
-class Dtype:
-    """A constexpr that is a type, such as `tl.float16`."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-    def text(self) -> str:
-        """
-        >>> Dtype("i32").text(), Dtype("fp16").text()
-        ('tl.int32', 'fp16')
-        """
-        # Bare names of integers are taken for the type of an argument: see `_constant`.
-        return f"tl.{'u' * (self.name[0] == 'u')}int{self.name[1:]}" if self.name in _INTEGERS else self.name
-
-
-Value = Literal | Dtype
+_DESCRIPTOR = re.compile(r"tensordesc(_im2col)?<\w+\[[\d,\s]+\](,.*)?>")
+_NAMED = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)\s*(.*)", re.DOTALL)
+_FORMAT_HINT: Final = 'one entry per parameter, in order: "*fp16:16, i32:16, 1024", or by name: "x_ptr=*fp16:16, n=i32"'
+_CONSTANT_HINT: Final = (
+    "a number such as 1024, True, False, None, a quoted word, a type such as fp16 or tl.int32, a layout, or a function "
+    "of the file"
+)
+_OPENING, _CLOSING, _QUOTES = "([{<", ")]}>", "'\""
 
 
 @dataclass(frozen=True)
 class KernelArgument:
-    """One parameter as it is compiled. `value` counts where `type` is "constexpr"."""
+    """One parameter as it is compiled. `value` counts where `type` is "constexpr", `items` where it is "tuple"."""
 
     name: str
     type: str
     value: Value = None
     divisible: bool = False
     is_one: bool = False
+    items: tuple[KernelArgument, ...] = ()
 
     @property
     def is_constant(self) -> bool:
@@ -72,7 +56,9 @@ class KernelArgument:
 
     def text(self) -> str:
         if self.is_constant:
-            return self.value.text() if isinstance(self.value, Dtype) else repr(self.value)
+            return value_text(self.value)
+        if self.type == TUPLE:
+            return f"({', '.join(item.text() for item in self.items)})"
         return self.type + (":1" if self.is_one else f":{DIVISOR}" if self.divisible else "")
 
 
@@ -127,55 +113,92 @@ def parse(
     constexpr_names: Sequence[str],
     defaults: Mapping[str, Value] | None = None,
 ) -> Signature:
-    """The signature that `text` says; constexprs at the end that have defaults may be omitted."""
-    entries = [part.strip() for part in _OUTER_COMMA.split(text)] if text.strip() else []
-    missing = parameter_names[len(entries) :]
+    """The signature that `text` says; parameters that have defaults may be omitted.
+
+    >>> parse("BLOCK=64, x=*fp32", ["x", "BLOCK", "EVEN"], ["BLOCK", "EVEN"], {"EVEN": True}).text()
+    '*fp32, 64, True'
+    """
+    entries = _by_name([part.strip() for part in outer_parts(text)], parameter_names)
     default_values = defaults or {}
-    if len(entries) > len(parameter_names) or any(name not in default_values for name in missing):
+    missing = [name for name in parameter_names if name not in entries and name not in default_values]
+    if missing:
         raise UsageError(
             f"the signature has {len(entries)} entries, the kernel {len(parameter_names)} parameters: "
             f"{', '.join(parameter_names)}",
-            hint=_FORMAT_HINT,
+            hint=f"missing: {', '.join(missing)}; {_FORMAT_HINT}" if entries else _FORMAT_HINT,
         )
-    arguments = [
-        _argument(name, entry, name in constexpr_names) for name, entry in zip(parameter_names, entries, strict=False)
-    ]
-    return Signature((*arguments, *(KernelArgument(name, CONSTEXPR, default_values[name]) for name in missing)))
+    return Signature(
+        tuple(
+            _argument(name, entries[name], name in constexpr_names)
+            if name in entries
+            else _default(name, default_values[name], name in constexpr_names)
+            for name in parameter_names
+        )
+    )
 
 
-def parse_value(text: str) -> Value:
-    """The value of a constexpr; anything that is not a number, truth value, None or type is a word.
+def number_argument(name: str, value: object, *, specialised: bool = True) -> KernelArgument | None:
+    """As Triton's just-in-time compiler specialises a number; None for what is not a number.
 
-    >>> parse_value("1024"), parse_value("None"), parse_value("fp16"), parse_value("'gelu'")
-    (1024, None, Dtype(name='fp16'), 'gelu')
+    >>> number_argument("n", 1024).text(), number_argument("n", 1).text(), number_argument("n", 1 << 31).text()
+    ('i32:16', 'i32:1', 'i64:16')
     """
-    plain = text.strip()
-    value = _literal(plain)
-    return plain if value is _NO_LITERAL else value  # type: ignore[return-value]
+    if isinstance(value, bool):
+        return KernelArgument(name, "u1")
+    if isinstance(value, int):
+        kind = "i32" if -(2**31) <= value < 2**31 else "i64" if value < 2**63 else "u64"
+        is_one = specialised and value == 1
+        is_divisible = specialised and not is_one and value % DIVISOR == 0
+        return KernelArgument(name, kind, divisible=is_divisible, is_one=is_one)
+    if isinstance(value, float):
+        return KernelArgument(name, "fp32")
+    return None
 
 
-_NO_LITERAL: Final = object()
+def _default(name: str, value: Value, is_constexpr: bool) -> KernelArgument:
+    number = None if is_constexpr else number_argument(name, value)
+    return number or KernelArgument(name, CONSTEXPR, value)
 
 
-def _literal(text: str) -> object:
-    if text.removeprefix("tl.") in _DTYPES:
-        return Dtype(_DTYPES[text.removeprefix("tl.")])
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return _NO_LITERAL
-    return value if value is None or isinstance(value, (int, float, str)) else _NO_LITERAL
+def outer_parts(text: str) -> list[str]:
+    """What the commas outside of brackets and quotes separate.
+
+    >>> outer_parts("tensordesc<fp16[64,64], f(1, 'a,b')>, i32")
+    ["tensordesc<fp16[64,64], f(1, 'a,b')>", ' i32']
+    """
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote or character in _QUOTES:
+            quote = "" if character == quote else quote or character
+        depth += 0 if quote else (character in _OPENING) - (character in _CLOSING)
+        if character == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts if text.strip() else []
 
 
-_DTYPES: Final[Mapping[str, str]] = {
-    **{name: name for name in ELEMENT_BITS},
-    **{f"float{bits}": f"fp{bits}" for bits in (16, 32, 64)},
-    "bfloat16": "bf16",
-    **{f"int{bits}": f"i{bits}" for bits in (1, 8, 16, 32, 64)},
-    **{f"uint{bits}": f"u{bits}" for bits in (1, 8, 16, 32, 64)},
-    "float8e4nv": "fp8e4nv",
-    "float8e5": "fp8e5",
-}
+def _by_name(entries: Sequence[str], parameter_names: Sequence[str]) -> dict[str, str]:
+    """Entries without a name come first and are in order."""
+    by_name: dict[str, str] = {}
+    for at, entry in enumerate(entries):
+        match = _NAMED.fullmatch(entry)
+        name = match[1] if match else ""
+        if match and name not in parameter_names:
+            raise UsageError(f"the kernel has no parameter {name!r}", hint=f"parameters: {', '.join(parameter_names)}")
+        if not match and len(by_name) == at and at >= len(parameter_names):
+            raise UsageError(
+                f"the signature has {len(entries)} entries, the kernel {len(parameter_names)} parameters: "
+                f"{', '.join(parameter_names)}",
+                hint=_FORMAT_HINT,
+            )
+        if not match and any(_NAMED.fullmatch(before) for before in entries[:at]):
+            raise UsageError(f"{entry!r} follows entries with names: give its name too", hint=_FORMAT_HINT)
+        name = name or parameter_names[at]
+        if name in by_name:
+            raise UsageError(f"{name} has two entries in the signature")
+        by_name[name] = match[2].strip() if match else entry
+    return by_name
 
 
 def _argument(name: str, entry: str, is_constexpr: bool) -> KernelArgument:
@@ -183,7 +206,12 @@ def _argument(name: str, entry: str, is_constexpr: bool) -> KernelArgument:
         return KernelArgument(name, CONSTEXPR, _constant(name, entry))
     if entry == "None":
         return KernelArgument(name, CONSTEXPR, None)
-    if _literal(entry.partition(":")[0]) is not _NO_LITERAL and entry.partition(":")[0] not in ELEMENT_BITS:
+    if entry.startswith("(") and entry.endswith(")"):
+        parts = [part.strip() for part in outer_parts(entry[1:-1]) if part.strip()]
+        return KernelArgument(
+            name, TUPLE, items=tuple(_argument(f"{name}[{at}]", part, False) for at, part in enumerate(parts))
+        )
+    if literal(entry.partition(":")[0]) is not NO_LITERAL and entry.partition(":")[0] not in ELEMENT_BITS:
         raise UsageError(
             f"{name} is not a constexpr: its entry is a type, not the value {entry}",
             hint="for a number that is always 1 write i32:1; declare it `tl.constexpr` to compile a value in",
@@ -201,13 +229,13 @@ def _argument(name: str, entry: str, is_constexpr: bool) -> KernelArgument:
 
 
 def _constant(name: str, entry: str) -> Value:
-    value = _literal(entry)
-    if value is _NO_LITERAL or entry in _INTEGERS:
-        raise UsageError(
-            f"{name} is a constexpr, so its entry is a value, not {entry!r}",
-            hint="a number such as 1024, True, False, None, a quoted word, or a type such as fp16 or tl.int32",
-        )
-    return value  # type: ignore[return-value]
+    value = literal(entry)
+    if value is NO_LITERAL and entry not in INTEGERS and is_expression(entry):
+        return Expression(entry)
+    if value is NO_LITERAL or entry in INTEGERS:
+        raise UsageError(f"{name} is a constexpr, so its entry is a value, not {entry!r}", hint=_CONSTANT_HINT)
+    assert value is None or isinstance(value, (int, float, str, Dtype))
+    return value
 
 
 def _check_type(name: str, text: str) -> None:

@@ -9,6 +9,8 @@ from typing import Final
 from warplens.errors import MissingExtra, UsageError
 
 PACKAGES: Final = ("triton", "triton-rocm", "pytorch-triton", "pytorch-triton-rocm")
+PROJECTS: Final = {"yaml": "pyyaml", "sklearn": "scikit-learn", "PIL": "pillow", "cv2": "opencv-python"}
+"""Packages that are installed by another name than they are imported."""
 OLDEST: Final = (3, 6)
 """Newer ones are not refused: what they lack is probed for, and said where it is needed."""
 
@@ -44,10 +46,27 @@ def refuse_old(installed: str, purpose: str) -> None:
 
 
 def install_hint(message: str) -> str | None:
-    """What to do about a user's file that could not be imported, where the extra brings what it lacks.
+    """What to do about a user's file that needs a package which is not installed.
 
-    >>> install_hint("No module named 'torch'"), install_hint("No module named 'mine'")
-    ("pip install 'warplens[triton]'", None)
+    >>> install_hint("No module named 'torch'"), install_hint("No module named 'sklearn.svm'"), install_hint("no")
+    ("pip install 'warplens[triton]'", 'pip install scikit-learn', None)
     """
-    brought = [f"No module named {name!r}" for name in ("triton", "torch")]
-    return "pip install 'warplens[triton]'" if message in brought else None
+    name = missing_package(message)
+    if not name:
+        return None
+    return "pip install 'warplens[triton]'" if name in ("triton", "torch") else f"pip install {_project(name)}"
+
+
+def missing_package(message: str) -> str:
+    """The package that an import did not find; empty for any other message.
+
+    >>> missing_package("No module named 'einops.layers'"), missing_package("no such file")
+    ('einops', '')
+    """
+    match = re.match(r"No module named '([\w.]+)'", message)
+    return match[1].partition(".")[0] if match else ""
+
+
+def _project(name: str) -> str:
+    """By which name it is installed."""
+    return PROJECTS.get(name, name.replace("_", "-"))

@@ -85,9 +85,9 @@ def _head(artefacts: Artefacts) -> dict[str, Any]:
         "triton_version": artefacts.triton_version,
         "signature": artefacts.signature.text(),
         "config": config_text(artefacts),
-        "num_warps": options["num_warps"],
-        "num_stages": options["num_stages"],
-        "num_ctas": options.get("num_ctas", 1),
+        "num_warps": int(options["num_warps"]),
+        "num_stages": int(options["num_stages"]),
+        "num_ctas": int(options.get("num_ctas", 1)),
         "constants": tuple(
             (name, value)
             for name, value in artefacts.signature.constants().items()

@@ -95,7 +95,7 @@ def _block(lowered: Module, operation: Operation) -> str:
 def loops(source: Module, lowered: Module) -> tuple[KernelLoop, ...]:
     """The loops of the source that load from global memory, with what the pipeliner made of them."""
     # By the whole path of calls: a helper that is called twice is two loads.
-    ahead = {op.frames for op in lowered.named(*LOADS) if not op.in_loop}
+    ahead = {op.frames for op in lowered.named(*LOADS) if not op.in_loop} | _handed_over(lowered)
     buffers = _buffers(lowered)
     by_place: dict[SourcePlace, KernelLoop] = {}
     for position, place in source.loops.items():
@@ -111,6 +111,14 @@ def loops(source: Module, lowered: Module) -> tuple[KernelLoop, ...]:
             buffers=max((buffers.get(p, 0) for p in loads.values() if p is not None), default=0),
         )
     return tuple(by_place.values())
+
+
+def _handed_over(lowered: Module) -> set[Frames]:
+    """Loads that other warps do than those that multiply: they run ahead by as many buffers as there are."""
+    multiplying = {op.partition for op in lowered.named(*DOTS)}
+    return {
+        op.frames for op in lowered.named(*LOADS) if op.partition and multiplying and op.partition not in multiplying
+    }
 
 
 def outer_loops(lowered: Module) -> frozenset[int]:

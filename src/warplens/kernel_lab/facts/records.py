@@ -274,6 +274,11 @@ class Occupancy:
     def percent(self) -> float:
         return 100.0 * self.warps / self.warp_slots
 
+    @property
+    def block_warps(self) -> int:
+        """Warps of a block, those of its partitions included; 0 where no block fits."""
+        return self.warps // self.blocks if self.blocks else 0
+
 
 @dataclass(frozen=True)
 class KernelFacts:

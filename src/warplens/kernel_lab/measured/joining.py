@@ -216,13 +216,16 @@ def at_stake_us(
         return of_grid[suggestion.grid] / 1e3
     if suggestion.source is None or suggestion.code in WHOLE_KERNEL or not measurements.has_lines:
         return measurements.total_us
-    line = suggestion.source.line
-    lines = statement_lines(source, line) if suggestion.source.file == facts.file else range(line, line + 1)
-    hit = sum(
-        sample.samples
-        for sample in measurements.samples
-        if sample.line in lines and _is_in(sample.file, suggestion.source.file)
-    )
+    hit = sum(sample.samples for sample in measurements.samples if _is_about(suggestion, sample, facts, source))
     return (
         measurements.total_us * hit / measurements.sample_count if measurements.sample_count else measurements.total_us
     )
+
+
+def _is_about(suggestion: Suggestion, sample: LineSamples, facts: KernelFacts, source: str) -> bool:
+    """Whether the sample is on a statement of the suggestion's."""
+    for place in suggestion.places:
+        lines = statement_lines(source, place.line) if place.file == facts.file else range(place.line, place.line + 1)
+        if sample.line in lines and _is_in(sample.file, place.file):
+            return True
+    return False

@@ -53,7 +53,11 @@ def _smaller_tiles(situation: Situation) -> Iterator[Change]:
     sides = {side for dot in dots for side in dot.shape[:2]} or {
         side for access in situation.facts.accesses for side in access.shape
     }
-    constants = {name: value for name, value in situation.facts.constants if value in sides and value > 16}
+    constants = {
+        name: value
+        for name, value in situation.facts.constants
+        if value in sides and value > 16 and situation.is_free(name)
+    }
     for name, value in sorted(constants.items(), key=lambda item: -item[1])[:2]:
         yield Change(constants=((name, value // 2),))
 
@@ -76,8 +80,9 @@ def low_occupancy(situation: Situation) -> Iterator[Draft]:
     yield Draft(
         code="WK108",
         target=situation.whole,
-        evidence=f"{occupancy.warps} of {occupancy.warp_slots} warps fit ({occupancy.percent:.0f} %), in blocks of "
-        f"{facts.num_warps}; limited by {occupancy.limiter} ({occupancy.blocks} of them{next_limit(occupancy)})",
+        evidence=f"{occupancy.warps} of {occupancy.warp_slots} warps fit ({occupancy.percent:.0f} %): "
+        f"{occupancy.limiter} allow{'' if occupancy.limiter.endswith('s') else 's'} "
+        f"{plural(occupancy.blocks, 'block')} of {plural(occupancy.block_warps, 'warp')}{next_limit(occupancy)}",
         advice="compile with {change}",
         changes=tuple(_occupancy_changes(situation, occupancy)),
         helps=helps,
@@ -87,7 +92,7 @@ def low_occupancy(situation: Situation) -> Iterator[Draft]:
 
 def next_limit(occupancy: Occupancy) -> str:
     others = sorted((count, name) for name, count in occupancy.limits if name != occupancy.limiter)
-    return f"; {others[0][1]} would allow {others[0][0]}" if others else ""
+    return f", {others[0][1]} would allow {others[0][0]}" if others else ""
 
 
 def _occupancy_changes(situation: Situation, occupancy: Occupancy) -> Iterator[Change]:

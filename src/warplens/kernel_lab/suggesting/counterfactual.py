@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from warplens.kernel_lab.comparing import FactDifference, differences
 from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
 from warplens.kernel_lab.compiling.loading import LoadedKernel
+from warplens.kernel_lab.compiling.records import OptionValue
 from warplens.kernel_lab.compiling.signature import DIVISOR, Signature
 from warplens.kernel_lab.compiling.targets import CompileTarget
 from warplens.kernel_lab.facts import extract
@@ -45,7 +46,12 @@ Recompile = Callable[[Sequence[Change]], Sequence[KernelFacts]]
 
 
 def recompiler(
-    kernel: LoadedKernel, signature: Signature, target: CompileTarget, options: dict[str, int], *, cache: bool = True
+    kernel: LoadedKernel,
+    signature: Signature,
+    target: CompileTarget,
+    options: dict[str, OptionValue],
+    *,
+    cache: bool = True,
 ) -> Recompile:
     """A function that compiles the kernel with each of several changes, in one child process."""
 

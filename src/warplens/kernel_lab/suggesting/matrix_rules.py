@@ -38,7 +38,7 @@ def matrix_unit(situation: Situation) -> Iterator[Draft]:
             f"{target.matrix_unit}: {_why(situation, dot)}",
             advice="compile with {change}{written}" if changes else _matrix_advice(dot),
             changes=changes,
-            helps=_uses(dot, target.matrix_unit),
+            helps=_uses(situation.facts, dot, target.matrix_unit),
             otherwise=_matrix_advice(dot),
             written=lambda change: " where the problem is that large" if change.constants else "",
         )
@@ -57,9 +57,13 @@ def _widened(situation: Situation, dot: Dot) -> Draft:
     )
 
 
-def _uses(dot: Dot, instruction: str) -> Callable[[KernelFacts], bool]:
+def _uses(facts: KernelFacts, dot: Dot, instruction: str) -> Callable[[KernelFacts], bool]:
+    """It does, and neither spills nor a block that does not fit takes back what that gives."""
+
     def helps(after: KernelFacts) -> bool:
-        return any(other.place == dot.place and other.instruction == instruction for other in after.dots)
+        fits = after.occupancy is None or after.occupancy.blocks > 0
+        is_used = any(other.place == dot.place and other.instruction == instruction for other in after.dots)
+        return is_used and fits and after.spill_bytes <= facts.spill_bytes
 
     return helps
 

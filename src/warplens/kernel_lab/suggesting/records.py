@@ -34,6 +34,12 @@ class Suggestion(Finding):
     counterfactual: Counterfactual | None = None
     grid: tuple[int, ...] | None = None
     """The launches that it is about, where a profile has some with other grids too."""
+    others: tuple[SourcePlace, ...] = ()
+    """Further places with the same cause."""
+
+    @property
+    def places(self) -> tuple[SourcePlace, ...]:
+        return (*((self.source,) if self.source is not None else ()), *self.others)
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class Situation:
     facts: KernelFacts
     grid: tuple[int, ...] | None = None
     card: str | None = None
+    free: frozenset[str] | None = None
+    """The constexprs that a config may set; None where that is not known."""
     is_test_data: bool = False
     """The grid comes from a script's own launch: less than one wave of it says nothing about the real problem."""
 
@@ -56,7 +64,11 @@ class Situation:
         return unit_of(self.target)
 
     def constants_equal(self, value: int) -> list[str]:
-        return [name for name, constant in self.facts.constants if constant == value]
+        """The names of the constants that have the value and may have another."""
+        return [name for name, constant in self.facts.constants if constant == value and self.is_free(name)]
+
+    def is_free(self, name: str) -> bool:
+        return self.free is None or name in self.free
 
     @property
     def whole(self) -> RowTarget:

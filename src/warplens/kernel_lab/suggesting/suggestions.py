@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePath
 
 from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.facts.records import KernelFacts, SourcePlace
+from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.suggesting import config_rules
 from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual, Recompile, counterfactual
+from warplens.kernel_lab.suggesting.merging import one_per_cause, places_text
 from warplens.kernel_lab.suggesting.records import Draft, Situation, Suggestion, unit_of
 from warplens.kernel_lab.suggesting.rules import RULES
 
@@ -26,15 +26,17 @@ def suggest(
     recompile: Recompile | None = None,
     grid: Sequence[int] | None = None,
     card: str | None = None,
+    free: frozenset[str] | None = None,
     is_test_data: bool = False,
 ) -> list[Suggestion]:
-    """What to change, in the order of the codes. `grid` and `card` are for the count of waves (WK109).
+    """What to change, in the order of the codes, one entry per cause.
 
+    `grid` and `card` are for the count of waves (WK109). `free` names the constexprs that may have other values.
     `is_test_data` says that the grid is a script's own, which may be smaller than what the kernel is for.
     """
     if not facts.is_compiled:
         return []
-    situation = Situation(facts, tuple(grid) if grid else None, card, is_test_data)
+    situation = Situation(facts, tuple(grid) if grid else None, card, free, is_test_data)
     drafts = [draft for rule in RULES for draft in rule.check(situation)]
     after: Mapping[Change, KernelFacts] = {}
     if recompile:
@@ -42,7 +44,7 @@ def suggest(
         drafts = [replace(draft, changes=draft.changes + draft.further(_helping(draft, after))) for draft in drafts]
         after = _compiled(drafts, recompile, after)
     suggestions = (_suggestion(draft, facts, after) for draft in drafts)
-    return [suggestion for suggestion in suggestions if suggestion is not None]
+    return one_per_cause([suggestion for suggestion in suggestions if suggestion is not None])
 
 
 def wave_suggestions(facts: KernelFacts, grid: Sequence[int], card: str | None = None) -> list[Suggestion]:
@@ -91,16 +93,12 @@ def _suggestion(draft: Draft, facts: KernelFacts, after: Mapping[Change, KernelF
         compiled_for=facts.target,
         config=facts.config,
         source=draft.place,
-        place=_place_text(draft.place),
+        place=places_text([draft.place]) if draft.place else "",
         evidence=draft.evidence.replace("{unknown}", ", ".join(names)),
         advice=advice,
         counterfactual=proof,
         targets=(draft.target,),
     )
-
-
-def _place_text(place: SourcePlace | None) -> str:
-    return f"{PurePath(place.file).name}:{place.line}" if place else ""
 
 
 def _filled(draft: Draft, change: Change) -> str:

@@ -14,12 +14,14 @@ from warplens.hardware import Gpu
 from warplens.kernel_lab.checking import KernelCheck, check_launches
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling.launching import ScriptLaunch
-from warplens.kernel_lab.compiling.loading import OPTION_NAMES, SEPARATOR, LoadedKernel, load_kernel
+from warplens.kernel_lab.compiling.loading import SEPARATOR, LoadedKernel, load_kernel
 from warplens.kernel_lab.compiling.records import Parameter
-from warplens.kernel_lab.compiling.signature import CONSTEXPR, DIVISOR, Dtype, KernelArgument, Signature
-from warplens.kernel_lab.compiling.specialising import DTYPES, number_argument
+from warplens.kernel_lab.compiling.signature import CONSTEXPR, DIVISOR, KernelArgument, Signature, number_argument
+from warplens.kernel_lab.compiling.specialising import DTYPES
 from warplens.kernel_lab.compiling.targets import TARGETS
+from warplens.kernel_lab.compiling.triton_options import is_option_name
 from warplens.kernel_lab.compiling.triton_version import require_triton
+from warplens.kernel_lab.compiling.values import Dtype
 from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.source_grids import kernel_definition
@@ -64,7 +66,10 @@ def check_kernels(members: Sequence[UnitInStep], sources: Mapping[str, str], tar
         by_kernel.setdefault((member.unit.triton.source, member.unit.triton.kernel), []).append(member)
     for (source, name), launched in by_kernel.items():
         try:
-            kernels += _checked(launched, sources[source], target)
+            kernels += [
+                CheckedKernel(tuple(own), _suggestions(check))
+                for check, own in checked_launches(launched, sources[source], target)
+            ]
         except (WarplensError, NoExperiment) as error:
             notes.append(f"{name} was not checked by the kernel lab: {error}")
     return KernelChecks(tuple(kernels), tuple(notes))
@@ -91,18 +96,23 @@ def why_not(*, allow_source: bool) -> str:
     return ""
 
 
-def _checked(members: Sequence[UnitInStep], text: str, target: LabTarget) -> Iterator[CheckedKernel]:
+def checked_launches(
+    members: Sequence[UnitInStep], text: str, target: LabTarget
+) -> list[tuple[KernelCheck, list[UnitInStep]]]:
+    """Each compilation of one kernel with the launches that it is; `text` is the kernel's source, which is imported."""
     first = members[0].unit.triton
     assert first is not None
     with TemporaryDirectory(prefix="warplens-") as folder:
-        file = Path(folder) / "kernel.py"
+        file = Path(folder) / f"{first.kernel}.py"
         file.write_text(text)
         kernel = load_kernel(f"{file}{SEPARATOR}{first.kernel}")
         launches = _launches(kernel, members, _not_specialised(text, first.kernel))
         request = CompileRequest(str(file), "", targets=target.name, card=target.card, cache=False)
         result = check_launches(request, list(launches))
-    for check, launched in zip(result.checks, launches.values(), strict=True):
-        yield CheckedKernel(tuple(launched), _suggestions(check))
+        for check in result.checks:
+            if check.artefacts is not None:
+                check.artefacts.source_lines  # noqa: B018 - kept for the page: the file goes with its folder
+    return list(zip(result.checks, launches.values(), strict=True))
 
 
 def _suggestions(check: KernelCheck) -> tuple[Suggestion, ...]:
@@ -121,7 +131,7 @@ def _launches(
         assert launched is not None
         signature = _signature(kernel, member, plain)
         options = tuple((name, value) for name, value in sorted(launched.config.items())
-                        if name in OPTION_NAMES and isinstance(value, int))  # fmt: skip
+                        if is_option_name(name) and isinstance(value, (int, float, str)))  # fmt: skip
         launch = ScriptLaunch(kernel, signature, launched.grid, options)
         alike.setdefault((signature.text(), options), (launch, []))[1].append(member)
     return dict(alike.values())

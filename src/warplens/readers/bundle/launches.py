@@ -44,6 +44,15 @@ class LaunchArgument(msgspec.Struct, frozen=True):
     items: list[LaunchArgument] = []
 
 
+class TunedConfig(msgspec.Struct, frozen=True):
+    """A config that autotune timed, `key` being the arguments that it was tuned for."""
+
+    key: str = ""
+    config: str = ""
+    ms: float | None = None
+    chosen: bool = False
+
+
 class LaunchedKernel(msgspec.Struct, frozen=True):
     """A compiled kernel: `function` is what its source calls it, `name` what the GPU does."""
 
@@ -55,6 +64,7 @@ class LaunchedKernel(msgspec.Struct, frozen=True):
     reason: str = ""
     """Why the source is missing."""
     ttir: str = ""
+    tuned: list[TunedConfig] = []
 
 
 class Launch(msgspec.Struct, frozen=True):
