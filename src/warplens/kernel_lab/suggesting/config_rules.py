@@ -81,8 +81,8 @@ def low_occupancy(situation: Situation) -> Iterator[Draft]:
         code="WK108",
         target=situation.whole,
         evidence=f"{occupancy.warps} of {occupancy.warp_slots} warps fit ({occupancy.percent:.0f} %): "
-        f"{occupancy.limiter} allow{'' if occupancy.limiter.endswith('s') else 's'} "
-        f"{plural(occupancy.blocks, 'block')} of {plural(occupancy.block_warps, 'warp')}{next_limit(occupancy)}",
+        f"{plural(occupancy.blocks, 'block')} of {plural(occupancy.block_warps, 'warp')}, limited by "
+        f"{occupancy.limiter}{next_limit(occupancy)}",
         advice="compile with {change}",
         changes=tuple(_occupancy_changes(situation, occupancy)),
         helps=helps,
