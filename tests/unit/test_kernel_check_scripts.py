@@ -118,6 +118,9 @@ def bench(n, how):
     return ms, *triton.testing.do_bench(lambda: None, quantiles=[0.2, 0.8])
 bench.run(show_plots=True, print_data=True)
 assert runs == [(32, "a"), (32, "b")] or sys.exit("a benchmark has run more often")
+import triton.profiler
+getattr(torch, x.device.type).set_stream(torch.cuda.Stream())
+session = triton.profiler.start("name", hook="triton"); triton.profiler.deactivate(session); triton.profiler.finalize()
 from torch.utils.benchmark import Timer
 Timer("run()", globals={"run": lambda: runs.append(0)}).blocked_autorange()
 assert len(runs) < 10 or sys.exit("a timer has run more often")

@@ -15,6 +15,8 @@ TIMINGS: Final = ("do_bench", "do_bench_cudagraph")
 MILLISECONDS: Final = 1.0
 """What a benchmark is told: nothing is timed, and a rate must not divide by zero."""
 SKIPPED: Final = "{}: one of {} sizes of its benchmark; {} not run"
+PROFILING: Final = ("start", "activate", "deactivate", "finalize")
+"""Of Proton, Triton's own profiler."""
 COMPARISONS: Final = {
     "torch": ("allclose", "equal"),
     "torch.testing": ("assert_close", "assert_allclose"),
@@ -40,8 +42,15 @@ def benchmarks_once(log: LaunchLog) -> Iterator[None]:
         timeit = timer.timeit
         changes += [(timer, "timeit", _timed(timeit, log))]
         changes += [(timer, name, _timed(timeit, log)) for name in ("blocked_autorange", "adaptive_autorange")]
+    with suppress(ImportError):
+        profiler = import_module("triton.profiler")
+        changes += [(profiler, name, _nothing) for name in PROFILING if hasattr(profiler, name)]
     with changed(*changes):
         yield
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """In place of a profiler, which needs the GPU's driver."""
 
 
 @contextmanager

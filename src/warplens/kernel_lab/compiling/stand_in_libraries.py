@@ -77,4 +77,7 @@ def library_changes(torch: Any) -> list[Change]:
         changes.append((wrapping, "is_wrap_triton_enabled", lambda: False))
     if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
         changes.append((torch._C, "_cuda_getCurrentRawStream", lambda device=0: 0))
+    if not hasattr(torch.cpu, "set_stream"):
+        # Reached as `getattr(torch, device.type).set_stream`.
+        changes.append((torch.cpu, "set_stream", lambda stream: None))
     return changes
