@@ -23,7 +23,7 @@ from warplens.kernel_lab.compiling.describing import (
     described_parameters,
     is_option,
 )
-from warplens.kernel_lab.compiling.plain_values import is_plain
+from warplens.kernel_lab.compiling.plain_values import is_plain, plain_value
 from warplens.kernel_lab.compiling.records import LaunchArgument, LaunchedKernel, OptionValue, ScriptLaunchRecord
 from warplens.kernel_lab.compiling.signature import CONSTEXPR, TUPLE, KernelArgument
 from warplens.kernel_lab.compiling.stand_in_kernel import StandInKernel
@@ -85,10 +85,17 @@ def launches_noted(log: LaunchLog) -> Iterator[None]:
     with changed(
         (JITFunction, "run", run),
         (InterpretedFunction, "run", run_interpreted),
-        (Autotuner, "run", tuning.run),
+        *((kind, "run", tuning.run) for kind in (Autotuner, *_kinds_of(Autotuner)) if "run" in vars(kind)),
         (Autotuner, "__init_subclass__", classmethod(tuning.take_over)),
     ):
         yield
+
+
+def _kinds_of(kind: type) -> Iterator[type]:
+    """The classes that are derived from it already, by libraries that were imported before."""
+    for derived in kind.__subclasses__():
+        yield derived
+        yield from _kinds_of(derived)
 
 
 class _Tuning:
@@ -210,7 +217,10 @@ def _kernel(function: Any, tuners: list[Any]) -> LaunchedKernel:
 
 def captured_text(captured: Mapping[str, Any]) -> str:
     """What tells two kernels of one function apart; objects are the same wherever their address is."""
-    plain = {name: value if is_plain(value) else type(value).__name__ for name, value in sorted(captured.items())}
+    plain = {
+        name: plain_value(value) if is_plain(value) else type(value).__name__
+        for name, value in sorted(captured.items())
+    }
     return ", ".join(f"{name}={value}" for name, value in plain.items())[:MOST_CAPTURED]
 
 

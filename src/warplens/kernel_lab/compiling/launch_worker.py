@@ -51,7 +51,7 @@ def main(request_path: str) -> int:
     gpu_request = GpuRequest(script)
     tensors = UnfilledTensors()
     try:
-        with _time_limit(request.limits), _noting(script, log, tensors, request.target) as gpu_request:
+        with _noting(script, log, tensors, request.target) as gpu_request, _time_limit(request.limits):
             run_script(script, request.arguments)
     except Enough as reason:
         log.notes[str(reason)] = None
