@@ -57,6 +57,15 @@ def apply(x, out, n, ACT: tl.constexpr, BLOCK: tl.constexpr, EVEN: tl.constexpr)
     tl.store(out + at, ACT(tl.load(x + at, mask=at < n)), mask=at < n)
 
 
+class Steps:
+    count = 2
+
+
+@triton.jit
+def stepped(out, BY: tl.constexpr):
+    tl.store(out, BY.count)
+
+
 @triton.jit
 def pair(both, sizes):
     at = tl.arange(0, 64)
@@ -99,6 +108,7 @@ compiled = library.fill.warmup(torch.float16, 5, BLOCK=32, grid=(1,))
 assert "fill" in compiled.asm["ptx"] and compiled.n_regs > 0
 other = library.fill.warmup(out, 3, BLOCK=64, grid=(1,))
 other[(7, 1, 1)](out, 3, 64)
+library.stepped[(1,)](out, library.Steps)
 for value in (1, 2):
     library.maker(value)[(1,)](out)
 memory = gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)
@@ -156,6 +166,7 @@ def test_wrappers_of_libraries_tuples_and_functions_are_noted(noted: ScriptLaunc
     assert "apply: the first of 2 configs of its autotune" in noted.notes
     assert [config.text() for config in applied.kernel.configs or ()][1].startswith("BLOCK=128, num_warps=4")
     (paired,) = of_kernel(noted, "pair")
+    assert of_kernel(noted, "stepped")[0].signature.text() == "*fp32:16, Steps"
     assert paired.signature.text() == "(*fp32:16, *fp32:16), (i32:16, i32:1)"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -49,7 +50,18 @@ def _source(value: Any, function: Any) -> str | None:
     inner = getattr(value, "fn", None)
     if inspect.isfunction(inner):
         return _function_source(value, inner, function)
-    return _layout_source(value)
+    return _layout_source(value) or _global_source(value, function)
+
+
+def _global_source(value: Any, function: Any) -> str | None:
+    """A class, or another object that the kernel's file has a name for."""
+    names = (name for name, other in function.__globals__.items() if other is value and name.isidentifier())
+    name = next(names, None)
+    if name is not None or not inspect.isclass(value) or LOCALS in value.__qualname__:
+        return name
+    module = sys.modules.get(value.__module__)
+    file = getattr(module, "__file__", None)
+    return f"{Path(file).resolve()}::{value.__qualname__}" if file else None
 
 
 def _function_source(value: Any, inner: Any, function: Any) -> str | None:
