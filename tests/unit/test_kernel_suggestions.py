@@ -225,7 +225,7 @@ def test_loads_of_other_warps_than_those_that_multiply_are_ahead() -> None:
     lowered = Module(SPECIALISED)
     assert [op.partition for op in lowered.named("ttng.warp_group_dot", "ttng.async_tma_copy_global_to_local")] == [
         "default",
-        "partition0",
+        "partition 0",
     ]
     (loop,) = loops(Module(PLAIN), lowered)
     assert (loop.has_dot, loop.loads, loop.loads_ahead) == (True, 1, 1)
