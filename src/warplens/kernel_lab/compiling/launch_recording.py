@@ -91,7 +91,7 @@ def launches_noted(log: LaunchLog) -> Iterator[None]:
         yield
 
 
-def _kinds_of(kind: type) -> Iterator[type]:
+def _kinds_of(kind: Any) -> Iterator[Any]:
     """The classes that are derived from it already, by libraries that were imported before."""
     for derived in kind.__subclasses__():
         yield derived
