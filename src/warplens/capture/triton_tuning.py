@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import sys
 from typing import Any
 
 
@@ -13,8 +14,12 @@ def timed_configs() -> dict[Any, list[dict[str, Any]]]:
         from triton.runtime.autotuner import Autotuner
     except Exception:  # noqa: BLE001 - a broken or older Triton has none
         return {}
+    # Where a program has frozen its objects, `gc` does not list them: modules do.
+    listed = [
+        value for module in list(sys.modules.values()) for value in list(getattr(module, "__dict__", {}).values())
+    ]
     # By type: asking an object for its class may run code of the program's.
-    tuners = [value for value in gc.get_objects() if issubclass(type(value), Autotuner)]
+    tuners = [value for value in (*listed, *gc.get_objects()) if issubclass(type(value), Autotuner)]
     return {tuner.base_fn: _rows(tuner) for tuner in tuners if getattr(tuner, "configs_timings", None)}
 
 
