@@ -82,8 +82,8 @@ def test_every_kind_has_a_short_repr_of_one_line(tmp_path: Path) -> None:
     assert shown["trace"].startswith("<Profile trace.json: 0 steps, ")
     assert shown["call paths"] == "<PathsProfile scopes.hatchet.gz: 5 call paths, 8 tables>"
     assert shown["comparison"] == "<Comparison trace.json and trace.json: two traces, 11 tables>"
-    assert shown["kernel check"] == "<OpenedCheck facts.json: 1 compilation, 6 tables>"
-    assert shown["kernel trace"] == "<OpenedKernelTrace trace.wkt: 1 launch, 4 tables>"
+    assert shown["kernel check"] == "<OpenedCheck facts.json: 1 compilation, 7 tables>"
+    assert shown["kernel trace"] == "<OpenedKernelTrace trace.wkt: 1 launch, 5 tables>"
     assert shown["replay"] == "<OpenedReplay gpt2_compiled.result.json.gz: 79 units, 5 tables>"
 
 
