@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -262,7 +263,8 @@ def test_wl305_keeps_a_stall_in_which_nothing_is_recorded(opened: Opened) -> Non
     model = profile.step_model
     assert model is not None
     # Lightly recorded steps have no such stall: nothing of theirs counts.
-    light = replace(model, graph=replace(model.graph, light_host_ns=np.full(len(model.graph.lag_ns), 100.0)))
+    lightly = np.full(len(model.graph.lag_ns), 100.0)
+    light = replace(model, graph=msgspec.structs.replace(model.graph, light_host_ns=lightly))
     assert light.excess_kept(finding.slow_steps) == model.excess_kept(finding.slow_steps)
 
 

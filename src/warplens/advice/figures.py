@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -98,15 +97,14 @@ def _parts(gaps: pl.DataFrame) -> pl.DataFrame:
 Check = Callable[["TraceFigures"], Iterator[Finding]]
 
 
-@dataclass(frozen=True)
-class TraceFigures:
+class TraceFigures(msgspec.Struct, frozen=True, dict=True):
     """The tables of a trace and what the rules ask of them."""
 
     tables: Mapping[str, Table]
     format: str = TORCH
     bounds: StepBounds | None = None
     """What limits the step, from its graph; None where it cannot be simulated."""
-    _findings: dict[Check, tuple[Finding, ...]] = field(default_factory=dict, repr=False)
+    _findings: dict[Check, tuple[Finding, ...]] = msgspec.field(default_factory=dict)
 
     def findings_of(self, check: Check) -> tuple[Finding, ...]:
         """What a rule finds; checked once, since some rules leave to others what those count."""

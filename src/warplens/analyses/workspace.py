@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -40,13 +41,12 @@ class Options:
     """The trace's times are without what recording costs."""
 
 
-@dataclass(frozen=True)
-class Workspace:
+class Workspace(msgspec.Struct, frozen=True, dict=True):
     """A trace with everything that several analyses need, computed once and on demand."""
 
     trace: Trace
-    categorizer: Categorizer = field(default_factory=load_categorizer)
-    options: Options = field(default_factory=Options)
+    categorizer: Categorizer = msgspec.field(default_factory=load_categorizer)
+    options: Options = msgspec.field(default_factory=Options)
     hardware: Gpu | None = None
     """The GPU that worked, as the table of hardware knows it; None where it does not."""
     counters: tuple[Table, ...] = ()

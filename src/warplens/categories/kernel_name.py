@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
+
+import msgspec
 
 from warplens.categories.demangling import demangle, is_mangled, mangled_arguments, mangled_function
 
@@ -25,8 +26,7 @@ _CHOOSING_TYPE = re.compile(r"enable_if|void_t<|>::type$")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
-@dataclass
-class KernelName:
+class KernelName(msgspec.Struct, dict=True):
     """One name in the views the rules use; not changed after it is made."""
 
     raw: str  # as the trace has it

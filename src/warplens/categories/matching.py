@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from warplens.categories.facts import find_arch, find_direction, find_dtype, known_dtype
 from warplens.categories.families import families_of
@@ -23,8 +24,7 @@ from warplens.categories.rules import (
 OTHER = "Other"
 
 
-@dataclass(frozen=True)
-class KernelClass:
+class KernelClass(msgspec.Struct, frozen=True):
     """What a kernel's name says about it; an empty text means the name does not say."""
 
     category: str

@@ -6,10 +6,11 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from warplens.categories.kernel_name import KernelName, any_in
 from warplens.errors import FormatError, UsageError
@@ -23,8 +24,7 @@ _LISTS = ("contains", "function", "words", "unless")
 _DIRECTIONS = ("", "forward", "backward")
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """Takes a name when every condition given holds; a list holds when any of its items does.
 
     `pattern` (a regular expression) and `contains` look at the readable name with its template arguments;
@@ -47,8 +47,7 @@ class Rule:
     fuses: str = ""
 
 
-@dataclass(frozen=True)
-class CompiledRule:
+class CompiledRule(msgspec.Struct, frozen=True):
     """A rule made ready to match; substrings are lower-case unless the rule minds case."""
 
     rule: Rule
@@ -152,7 +151,7 @@ def _parse(content: str, where: str) -> dict[str, Any]:
 def _rule_from_table(table: object, where: str) -> Rule:
     if not isinstance(table, Mapping):
         raise FormatError("a rule is a table", where=where)
-    keys = {field.name: field.type for field in fields(Rule)}
+    keys = Rule.__struct_fields__
     unknown = sorted(set(table) - set(keys))
     if unknown:
         raise FormatError(f"unknown key {unknown[0]!r}", where=where, hint="known: " + ", ".join(keys))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -26,8 +26,7 @@ EVENT_NUMBERS: Final = ("id", "parent", "frame")
 _IS_GPU_WORK: Final = np.array([kind in GPU_WORK for kind in KINDS])
 
 
-@dataclass
-class EventColumns:
+class EventColumns(msgspec.Struct):
     """Events as columns, in the order in which they were added; -1 in `ints` is "absent"."""
 
     kind: Array
@@ -38,7 +37,7 @@ class EventColumns:
     has_start: Bools | None = None
     """Where a start is known; None where it is everywhere."""
     has_duration: Bools | None = None
-    ints: dict[str, Array] = field(default_factory=dict)
+    ints: dict[str, Array] = msgspec.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -54,8 +53,7 @@ class EventColumns:
         return _IS_GPU_WORK[self.kind]
 
 
-@dataclass(frozen=True)
-class FlowEnds:
+class FlowEnds(msgspec.Struct, frozen=True):
     """Ends of flow arrows, one entry each; two ends with equal `key` are one arrow."""
 
     opens: Bools
@@ -194,11 +192,9 @@ def _fitting(value: object) -> object:
 def side_of_events(name: str, rows: Sequence[tuple[object, ...]], row_of: Ints) -> pl.DataFrame:
     """A side frame whose events are turned from the builder's numbers into row numbers, in their order."""
     frame = side_frame(name, rows)
-    for column in frame.columns:
-        if column in EVENT_NUMBERS:
-            number = frame[column].to_numpy()
-            frame = frame.with_columns(pl.Series(column, np.where(number >= 0, row_of[number], NONE)))
-    return frame.filter(pl.col("id") >= 0).cast({"id": pl.UInt32}).sort("id")
+    numbers = {column: frame[column].to_numpy() for column in frame.columns if column in EVENT_NUMBERS}
+    found = (pl.Series(column, np.where(of >= 0, row_of[of], NONE)) for column, of in numbers.items())
+    return frame.lazy().with_columns(*found).filter(pl.col("id") >= 0).cast({"id": pl.UInt32}).sort("id").collect()
 
 
 def memory_frame(

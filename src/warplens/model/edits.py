@@ -5,19 +5,18 @@ GPU events are named by rows of a table, as the targets of findings are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True)
-class WorkOfRows:
+class WorkOfRows(msgspec.Struct, frozen=True):
     """The GPU events of some rows of a table."""
 
     table: str
     rows: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class ScaleWork:
+class ScaleWork(msgspec.Struct, frozen=True):
     """The GPU events take `factor` of their time; `with_host`, so does the host for the way to their launches."""
 
     work: WorkOfRows
@@ -25,8 +24,7 @@ class ScaleWork:
     with_host: bool = False
 
 
-@dataclass(frozen=True)
-class FuseWork:
+class FuseWork(msgspec.Struct, frozen=True):
     """GPU events that are launched one after the other become one, which takes `factor` of their summed time.
 
     The first of each run of them keeps its launch; the others go, with the host's time on the way to them.
@@ -36,8 +34,7 @@ class FuseWork:
     factor: float
 
 
-@dataclass(frozen=True)
-class ReplaceWork:
+class ReplaceWork(msgspec.Struct, frozen=True):
     """The GPU events of each step become this many launches, which take `factor` of their time together."""
 
     work: WorkOfRows
@@ -45,8 +42,7 @@ class ReplaceWork:
     launches: int
 
 
-@dataclass(frozen=True)
-class RemoveWaits:
+class RemoveWaits(msgspec.Struct, frozen=True):
     """Calls in which the host waits for the GPU return at once; or only those that wait for a copy of their own.
 
     If all: ops that only fetch a value to the host (`.item()`) go as well, with what they launch.
@@ -55,22 +51,19 @@ class RemoveWaits:
     only_copies: bool = False
 
 
-@dataclass(frozen=True)
-class RemoveHostTime:
+class RemoveHostTime(msgspec.Struct, frozen=True):
     """What the host does within some ranges of time, in ns since the start of the trace, takes no time any more."""
 
     ranges_ns: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class ScaleHost:
+class ScaleHost(msgspec.Struct, frozen=True):
     """All that the host does takes `factor` of its time."""
 
     factor: float
 
 
-@dataclass(frozen=True)
-class CaptureGraph:
+class CaptureGraph(msgspec.Struct, frozen=True):
     """The launches of a step become one launch of a CUDA or HIP graph, whose kernels take `factor` of their time."""
 
     factor: float = 1.0
@@ -107,8 +100,7 @@ def with_measured_saving(edit: Edit, share: float) -> Edit:
     return edit
 
 
-@dataclass(frozen=True)
-class StepChange:
+class StepChange(msgspec.Struct, frozen=True):
     """Something that a person would do, and what it changes.
 
     The edits save at `least` and at `most` this share of the GPU time that they say.

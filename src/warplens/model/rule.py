@@ -6,8 +6,9 @@ The rules on traces (`advice/`, WL codes) and on kernels (`kernel_lab/suggesting
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
 
 SubjectT = TypeVar("SubjectT")
 """What the checks of a set read."""
@@ -56,8 +57,7 @@ class Explanation(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class CodedRule(Generic[SubjectT, ResultT]):
+class CodedRule(msgspec.Struct, Generic[SubjectT, ResultT], frozen=True):
     code: str
     check: Callable[[SubjectT], Iterator[ResultT]]
     explanation: Explanation

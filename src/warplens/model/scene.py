@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from warplens.model.trace import Ints, Trace
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True):
     """The arrays have one entry per GPU event, in the order of `trace.gpu_rows`.
 
     `kernels` has one row per kernel name: name (code), kernel_short, kernel_category. `owner` is the host event that

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any, Generic, TypeVar, cast
+
+import msgspec
 
 from warplens.model.table import Table
 
@@ -18,8 +19,7 @@ def always(source: object) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class TableEntry(Generic[Source]):
+class TableEntry(msgspec.Struct, Generic[Source], frozen=True):
     """One table of a registry.
 
     >>> import polars as pl

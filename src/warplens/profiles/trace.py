@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import polars as pl
 
 from warplens.analyses import TABLES, TRACE_TABLES, Options, Workspace
@@ -165,7 +166,7 @@ class Profile(TablesOnDemand):
         work = self.workspace
         options = replace(work.options, is_corrected=True, step_ns=0.0)
         corrected = Profile.__new__(Profile)
-        corrected._set_workspace(replace(work, trace=corrected_trace(work), options=options))
+        corrected._set_workspace(msgspec.structs.replace(work, trace=corrected_trace(work), options=options))
         return corrected
 
     @property

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from warplens.analyses.graph.editing import Members
 from warplens.analyses.page.members import members_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -23,8 +23,7 @@ from warplens.readers.shared import stored_file
 from warplens.readers.shared.stored_file import StoredFile
 
 
-@dataclass
-class Input:
+class Input(msgspec.Struct):
     """A profile that can be read once, with its ExecutionTrace and the notes of its capture."""
 
     profile: StoredFile
@@ -117,7 +116,7 @@ def find(path: Path, execution_trace: Path | None = None, *, max_bytes: int = 0)
         return entry
     calls = stored_file.load(execution_trace, max_bytes)
     both = hashlib.blake2b(f"{entry.content_hash} {calls.content_hash}".encode(), digest_size=16).hexdigest()
-    return replace(entry, calls=calls, must_join=True, step=None, content_hash=both)
+    return msgspec.structs.replace(entry, calls=calls, must_join=True, step=None, content_hash=both)
 
 
 def _of_file(path: Path, max_bytes: int) -> Input:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
+
+import msgspec
 
 from warplens import native_library
 from warplens.errors import FormatError
@@ -29,8 +30,7 @@ NCU_EXPORT: Final = "export it: ncu --page raw --csv --import x.ncu-rep > x.csv"
 HINT: Final = "supported: profiles of PyTorch, JAX, Proton, Nsight (exported), rocprofv3, and Chrome traces"
 
 
-@dataclass(frozen=True)
-class ProfileFormat:
+class ProfileFormat(msgspec.Struct, frozen=True):
     """A kind of file: how to recognize it by its first bytes, and what reads it."""
 
     name: str

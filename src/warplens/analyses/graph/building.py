@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from warplens.analyses.graph.fetches import fetching_ops
 from warplens.analyses.graph.gpu_order import GpuOrder, gpu_order
@@ -153,8 +154,7 @@ def _points_of(points: HostPoints, launch: Ints) -> Ints:
     return np.where((launch != NONE) & (len(order) > 0), np.where(points.row[point] == launch, point, NONE), NONE)
 
 
-@dataclass(frozen=True)
-class _Edges:
+class _Edges(msgspec.Struct, frozen=True):
     source: Ints
     target: Ints
     lag_ns: Floats

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from warplens.analyses.graph.records import Floats
@@ -28,8 +28,7 @@ SMALL_EXCESS_NS: Final = 10_000
 LONG_AGO: Final = np.iinfo(np.int64).min // 2
 
 
-@dataclass(frozen=True)
-class GpuOrder:
+class GpuOrder(msgspec.Struct, frozen=True):
     """GPU events in the order in which they began, each with those it came after (positions, -1 for none) and how long
     after them it could begin."""
 

@@ -8,8 +8,8 @@ Its next moment then comes after the last one of that other thread.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from warplens.analyses.graph.records import CALL, MARK
@@ -18,8 +18,7 @@ from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints, Trace
 
 
-@dataclass(frozen=True)
-class MarkedSteps:
+class MarkedSteps(msgspec.Struct, frozen=True):
     """Where steps begin on the host, and where the last one ends (with step -1)."""
 
     start_ns: Ints
@@ -30,8 +29,7 @@ class MarkedSteps:
         return len(self.start_ns)
 
 
-@dataclass(frozen=True)
-class HostPoints:
+class HostPoints(msgspec.Struct, frozen=True):
     """The moments, in the order in which they began."""
 
     kind: Ints

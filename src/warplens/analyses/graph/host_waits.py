@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from warplens.analyses.graph.gpu_order import LONG_AGO, GpuOrder
@@ -44,8 +44,7 @@ OWN_NS: Final = 5_000
 """What a call takes that finds nothing to wait for."""
 
 
-@dataclass(frozen=True)
-class HostWaits:
+class HostWaits(msgspec.Struct, frozen=True):
     """Positions of waiting calls among the points, and per awaited GPU event one entry of the other arrays."""
 
     calls: Ints
@@ -182,8 +181,7 @@ def _outstanding(points: HostPoints, gpu: GpuOrder, launched_by: Ints, events: I
     return issued - np.searchsorted(ends, points.start_ns, "right")
 
 
-@dataclass(frozen=True)
-class _Stream:
+class _Stream(msgspec.Struct, frozen=True):
     """Events of a stream in the order of their launches."""
 
     lane: int

@@ -7,9 +7,9 @@ has a counterpart. Where a step's calls differ from those of every light step, n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from warplens.analyses.graph.host_waits import calls_that_matter
@@ -29,8 +29,7 @@ class LightPass(NamedTuple):
     note: str
 
 
-@dataclass(frozen=True)
-class _StepCalls:
+class _StepCalls(msgspec.Struct, frozen=True):
     """The calls of one step in the order in which they began, thread by thread."""
 
     identity: tuple[tuple[tuple[str, str], ...], ...]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from warplens.analyses.graph.records import Floats
@@ -17,8 +17,7 @@ WEIGHT: Final = {"op": 1.0, "annotation": 1.0, "comm": 1.0, "runtime": 0.5, "pyt
 """Cost of a record by its kind, in ops."""
 
 
-@dataclass(frozen=True)
-class RecordedLoad:
+class RecordedLoad(msgspec.Struct, frozen=True, dict=True):
     """The records of a trace's threads, by the time at which they began."""
 
     trace: Trace

@@ -9,11 +9,11 @@ ops of the trace, which do next to nothing: the slower the host, the longer they
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import hypot
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from warplens.analyses.graph.building import graph_of
 from warplens.analyses.graph.records import Floats, StepGraph

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -33,8 +33,7 @@ OPENING_NS: Final = 10_000_000
 ON_HOST: Final = (HOST, HANDOVER)
 
 
-@dataclass(frozen=True)
-class StepGraph:
+class StepGraph(msgspec.Struct, frozen=True, dict=True):
     """Nodes in an order in which each comes after all that it depends on; times in ns since the trace's start.
 
     A node's time is max(time of source + lag, over its edges) + residual + weight. With the recorded weights and lags

@@ -7,10 +7,10 @@ nothing of the kind. What was recorded in each part of the host's time is taken 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from warplens.analyses.graph.recording_cost import plain_lags
 from warplens.analyses.graph.records import Floats, StepGraph

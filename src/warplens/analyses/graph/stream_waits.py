@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -38,8 +38,7 @@ FURTHEST_BACK: Final = 16
 """How many launches before a wait the awaited event may be."""
 
 
-@dataclass(frozen=True)
-class LaunchedEvents:
+class LaunchedEvents(msgspec.Struct, frozen=True):
     """GPU events in the order in which they began."""
 
     start_ns: Ints
@@ -55,8 +54,7 @@ class LaunchedEvents:
     """How much later than its launch and its stream explain each began; 0 where they do."""
 
 
-@dataclass(frozen=True)
-class StreamWaits:
+class StreamWaits(msgspec.Struct, frozen=True):
     """Which event (a position) comes after which one of another stream, and how long after."""
 
     event: Ints
@@ -107,8 +105,7 @@ class _Streams:
         return NONE
 
 
-@dataclass(frozen=True)
-class _Launches:
+class _Launches(msgspec.Struct, frozen=True):
     """Events in the order of their launches."""
 
     events: list[int]

@@ -25,6 +25,7 @@ COLUMNS: Final = (
     Column("warps", "warps that passed through it (each warp of each CTA)", "", pl.Int64),
     Column("percent", "share of the warps' spans, from each one's first region to its last", "%", pl.Float64),
 )
+ROWS: Final = "one row per instrumented kernel and region"
 MEANING: Final = (
     "each warp has its own clock and many run at once: these times do not add up to the kernel's time; "
     "a region's time includes the regions inside it, so shares can add up to over 100 %"
@@ -35,6 +36,8 @@ CLOCK: Final = (
 
 
 def regions(work: Workspace) -> Table:
+    if work.trace.meta.format != FORMAT:
+        return Table.from_rows("regions", ROWS, COLUMNS, ())
     events = region_events(work.trace)
     spans = (
         events.group_by("kernel", "lane", "launch")
@@ -63,7 +66,7 @@ def regions(work: Workspace) -> Table:
     notes = [MEANING] if frame.height else []
     if frame.height and "assumed_clock_mhz" in work.trace.meta.facts:
         notes.append(CLOCK)
-    return Table.from_frame("regions", "one row per instrumented kernel and region", COLUMNS, frame, *notes)
+    return Table.from_frame("regions", ROWS, COLUMNS, frame, *notes)
 
 
 def covered_ns() -> pl.Expr:
@@ -75,8 +78,8 @@ def covered_ns() -> pl.Expr:
 
 
 def region_events(trace: Trace) -> pl.DataFrame:
-    """One row per pass of a warp through a region; none for other kinds of profiles. Ends of arrows are not regions."""
-    kind = CODE["gpu_annotation"] if trace.meta.format == FORMAT else -1
+    """One row per pass of a warp through a region, in a profile of this format. Ends of arrows are not regions."""
+    kind = CODE["gpu_annotation"]
     processes = trace.lanes["process"].to_list()
     matches = [CTA.fullmatch(process) for process in processes]
     kernels = pl.Series("kernel", [match["kernel"] if match else "" for match in matches], dtype=pl.String)

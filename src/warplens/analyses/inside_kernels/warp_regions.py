@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec.structs import replace
 
-from warplens.analyses.inside_kernels.regions import CLOCK, covered_ns, region_events
+from warplens.analyses.inside_kernels.regions import CLOCK, FORMAT, covered_ns, region_events
 from warplens.analyses.workspace import Workspace
 from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
@@ -46,6 +47,7 @@ COLUMNS: Final = (
     Column("meanwhile_percent", "share of their time spent there", "%", pl.Float64),
     Column("others", "the largest shares of the other warps' time", "", pl.String),
 )
+ROWS: Final = "one row per instrumented kernel, warp and region"
 MEANING: Final = (
     "the other warps are those of the same CTA outside the warp's own group of four, or all others where a CTA has at "
     "most four; of nested regions the innermost counts for them"
@@ -65,6 +67,8 @@ class _Cta(NamedTuple):
 
 
 def warp_regions(work: Workspace) -> Table:
+    if work.trace.meta.format != FORMAT:
+        return Table.from_rows("warp_regions", ROWS, COLUMNS, ())
     events = _numbered(region_events(work.trace), work)
     names = sorted(set(events["region"].to_list()))
     shares: dict[tuple[str, int, int], list[Floats]] = {}
@@ -79,7 +83,7 @@ def warp_regions(work: Workspace) -> Table:
         notes.append(CLOCK)
     if skipped:
         notes.append(f"warps are compared in the first {MOST_CTAS} CTAs of {', '.join(sorted(skipped))}")
-    return Table.from_rows("warp_regions", "one row per instrumented kernel, warp and region", COLUMNS, rows, *notes)
+    return Table.from_rows("warp_regions", ROWS, COLUMNS, rows, *notes)
 
 
 def _numbered(events: pl.DataFrame, work: Workspace) -> pl.DataFrame:
@@ -178,8 +182,7 @@ def _is_other(warp: int, other: int, count: int) -> bool:
     return count <= GROUP or warp // GROUP != other // GROUP
 
 
-@dataclass(frozen=True)
-class WarpRegion:
+class WarpRegion(msgspec.Struct, frozen=True):
     """What one warp did in one region; of the other warps, where there are any, what they did in that time."""
 
     kernel: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -163,8 +163,7 @@ def _with_scores(work: Workspace, groups: pl.DataFrame) -> pl.DataFrame:
     return groups.with_columns(pl.Series("scores", elements), pl.Series("scores_ns", times))
 
 
-@dataclass(frozen=True)
-class MergedGroups:
+class MergedGroups(msgspec.Struct, frozen=True):
     """Groups of calls of one op with the same cost, added up; the names and the cost are those of the longest."""
 
     key: int
@@ -321,9 +320,8 @@ def family_table(family: str) -> Callable[[Workspace], Table]:
     def analysis(work: Workspace) -> Table:
         frame = _rows(work).filter(pl.col("family") == family)
         parsed = [params_of(text) for text in frame["params"]]
-        for param in params:
-            series = pl.Series(param, [values.get(param) for values in parsed], dtype=pl.String)
-            frame = frame.with_columns(series if param in TEXTS else series.cast(pl.Int64, strict=False))
+        texts = [pl.Series(param, [values.get(param) for values in parsed], dtype=pl.String) for param in params]
+        frame = frame.with_columns(text if text.name in TEXTS else text.cast(pl.Int64, strict=False) for text in texts)
         columns = [column for column in COLUMNS if column.name not in ("params", "family", *SCORES)]
         columns[1:1] = [
             Column(param, MEANINGS[param], "", pl.String if param in TEXTS else pl.Int64) for param in params

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import polars as pl
 
 from warplens.analyses.workspace import Workspace
@@ -23,8 +23,7 @@ NO_ENERGY: Final = "no energy was measured"
 NEEDS_RESULT: Final = "the result of a replay: open the trace with replay="
 
 
-@dataclass(frozen=True)
-class WholeRun:
+class WholeRun(msgspec.Struct, frozen=True):
     """The energy of the whole program over the stretch that the trace shows, measured apart."""
 
     joules: float

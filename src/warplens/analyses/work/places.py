@@ -6,7 +6,6 @@ import re
 from typing import NamedTuple
 
 import numpy as np
-import polars as pl
 
 from warplens.analyses.shared import shared
 from warplens.analyses.work.modules import FRAME, line_context, module_context, module_paths
@@ -53,16 +52,13 @@ def _event_places(work: Workspace) -> _EventPlaces:
 
 def _most(work: Workspace, group: Ints, code: Ints, count: int) -> list[int]:
     """Per group the code that takes most of its time, -1 where none does."""
-    frame = pl.DataFrame({"group": group, "code": code, "dur_ns": work.gpu["dur_ns"]})
-    top = (
-        frame.filter((pl.col("code") >= 0) & (pl.col("group") >= 0))
-        .group_by("group", "code")
-        .agg(pl.col("dur_ns").sum())
-        .sort("dur_ns", "code", descending=[True, False])
-        .unique("group", keep="first")
-    )
+    known = (code >= 0) & (group >= 0)
+    codes = int(code.max(initial=0)) + 1
+    pairs, pair_of = np.unique(group[known].astype(np.int64) * codes + code[known], return_inverse=True)
+    time = np.bincount(pair_of, work.gpu["dur_ns"].to_numpy()[known])
     most = np.full(count, -1, np.int64)
-    most[top["group"].to_numpy()] = top["code"].to_numpy()
+    order = np.lexsort((-pairs, time))  # what comes last stays: most time, then the least code
+    most[pairs[order] // codes] = pairs[order] % codes
     return most.tolist()  # type: ignore[no-any-return]
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 from warplens.errors import FormatError
 from warplens.model.trace import Meta, Trace
 from warplens.readers.shared.stored_file import StoredFile, slices
 
 
-@dataclass(frozen=True)
-class StoredLightPass:
+class StoredLightPass(msgspec.Struct, frozen=True):
     """The trace of the light pass, and the times at which its steps begin and end."""
 
     file: StoredFile

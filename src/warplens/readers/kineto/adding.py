@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from warplens.model.builder import TraceBuilder
@@ -64,14 +65,13 @@ ABSENT: Final = array("q", [NONE])
 BATCH_EVENTS: Final = 1 << 16
 
 
-@dataclass
-class KinetoEvents:
+class KinetoEvents(msgspec.Struct):
     """What the events of a file, or of a part of it, say."""
 
-    builder: TraceBuilder = field(default_factory=TraceBuilder)
-    categories: set[str] = field(default_factory=set)
-    phases: Counter[str] = field(default_factory=Counter)
-    begin_end: list[KinetoEvent] = field(default_factory=list)
+    builder: TraceBuilder = msgspec.field(default_factory=TraceBuilder)
+    categories: set[str] = msgspec.field(default_factory=set)
+    phases: Counter[str] = msgspec.field(default_factory=Counter)
+    begin_end: list[KinetoEvent] = msgspec.field(default_factory=list)
     """Begins and ends, which are paired when all are known."""
 
     def extend(self, later: KinetoEvents) -> None:

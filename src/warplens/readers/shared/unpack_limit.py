@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
+
+import msgspec
 
 from warplens.errors import FormatError
 from warplens.machine import free_ram
@@ -22,8 +23,7 @@ REPETITION_BYTES: Final = 32 << 20
 """How much may come out before that ratio counts: a fraction of a second."""
 
 
-@dataclass(frozen=True)
-class UnpackLimit:
+class UnpackLimit(msgspec.Struct, frozen=True, dict=True):
     """The limit for one file."""
 
     packed_bytes: int
