@@ -12,6 +12,7 @@ pytest.importorskip("triton")
 from warplens.errors import UsageError
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling import compiling
+from warplens.kernel_lab.compiling.child import kernel_description
 from warplens.kernel_lab.compiling.compiling import CompileJob, compile_many
 from warplens.kernel_lab.compiling.launch_worker import Enough, _time_limit
 from warplens.kernel_lab.compiling.launching import ScriptLaunch, ScriptLaunches, launches
@@ -204,6 +205,13 @@ def test_whatever_is_noted_compiles_kernels_that_functions_make_too(
     assert [item.failure for item in artefacts] == [None] * 5
     assert [item.kernel.origin.captured for item in artefacts if item.kernel.origin] == ["value=1", "value=2"]
     assert artefacts[-1].texts["ttir"] != artefacts[-2].texts["ttir"]
+
+
+def test_an_import_without_a_main_guard_fills_no_large_tensor_either(tmp_path: Path) -> None:
+    file = tmp_path / "flat.py"
+    file.write_text("import torch\nfrom library import fill\nx = [torch.randn(5 << 30) for _ in range(4)]\n")
+    (tmp_path / "library.py").write_text(LIBRARY)
+    assert [parameter.name for parameter in kernel_description(file, "fill").parameters or ()] == ["out", "n", "BLOCK"]
 
 
 def test_a_script_ends_after_so_many_launches(script: Path) -> None:

@@ -7,8 +7,8 @@ there is a GPU nothing is changed. Needs neither Triton nor PyTorch at import.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -53,11 +53,16 @@ def _at(line: int | None) -> str:
 
 @contextmanager
 def gpu_stand_in(
-    script: Path | None = None, *, target: str = DEFAULT, lazy_torch: bool = False
+    script: Path | None = None,
+    *,
+    target: str = DEFAULT,
+    lazy_torch: bool = False,
+    also: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Iterator[GpuRequest]:
     """`target` names the architecture that the script sees: "sm90", "gfx942".
 
-    With `lazy_torch` PyTorch, which takes seconds, is imported only when the script uses something of it.
+    With `lazy_torch` PyTorch, which takes seconds, is imported only when the script uses something of it; `also` is
+    entered once it is.
     """
     gpu_request = GpuRequest(script, CARDS[target])
     if not lazy_torch or any(Path(file).exists() for file in DEVICE_FILES):
@@ -74,6 +79,7 @@ def gpu_stand_in(
                 gpu_request.device = torch.device("cpu")
                 stack.enter_context(changed(*_changes(torch, gpu_request)))
                 stack.enter_context(_mode(torch, gpu_request))
+                stack.enter_context(also())
 
         stack.enter_context(_driver(gpu_request))
         import_when_used(change)

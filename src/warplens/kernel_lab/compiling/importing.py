@@ -12,13 +12,14 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from warplens.kernel_lab.compiling.changing import changed
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_stand_in
+from warplens.kernel_lab.compiling.unfilled_tensors import UnfilledTensors, unfilled_tensors
 
 MADE_BY = "{} is made by {}({}): check a script that launches it"
 _failures: dict[Path, BaseException] = {}
@@ -45,13 +46,18 @@ def _module(file: Path) -> Any:
     if file in _imported:
         return _imported[file]
     module, dotted = _prepared(file)
-    with gpu_stand_in(file, lazy_torch=True), no_launches():
+    with gpu_stand_in(file, lazy_torch=True, also=_unfilled), no_launches():
         try:
             _execute(file, dotted, module)
         except BaseException as error:  # noqa: BLE001 - a script may leave by any way, SystemExit too
             _failures[file] = error
     _imported[file] = sys.modules.get(dotted, module)
     return _imported[file]
+
+
+def _unfilled() -> AbstractContextManager[None]:
+    """What a script without a main guard does at import costs no more than where its launches are noted."""
+    return unfilled_tensors(UnfilledTensors())
 
 
 def package_root(file: Path) -> tuple[Path, str]:
@@ -122,7 +128,7 @@ def _made_inside(file: Path, module: Any, name: str) -> Any:
         required = [p.name for p in inspect.signature(function).parameters.values() if p.default is p.empty]
         if required:
             raise LookupError(MADE_BY.format(name.rpartition(".")[2], maker, ", ".join(required)))
-        with gpu_stand_in(file, lazy_torch=True), no_launches(), suppress(Exception):
+        with gpu_stand_in(file, lazy_torch=True, also=_unfilled), no_launches(), suppress(Exception):
             function()
     return _last_made(file, name)
 
