@@ -81,7 +81,10 @@ def test_a_check_shows_what_an_undivided_size_costs(capsys: pytest.CaptureFixtur
         content["facts"] = [first, {**first, "kernel": "second", "config": config, **worse}]
         path.write_text(json.dumps(content))
     assert main(["kernel", "diff", str(good), str(bad)]) == 1
-    assert "second" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "second" in printed.out
+    assert "(no rows)" not in printed.out
+    assert "1 compilation without a difference" in printed.err
     content["facts"].pop()
     bad.write_text(json.dumps(content))
     assert main(["kernel", "diff", str(good), str(bad)]) == 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.kernel.check_run import checked_run, is_run
 from warplens.cli.options import add_rows
-from warplens.cli.printing import print_err
+from warplens.cli.printing import note, print_err
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 from warplens.units import plural
@@ -53,8 +53,11 @@ class DiffFactsVerb(Verb):
             tables = [replace(table, frame=table.frame.filter(is_changed)) for table in tables]
         if args.json or args.csv:
             tables = [replace(tables[0], frame=pl.concat([table.frame for table in tables]))]
-        for table in tables:
+        changed = [table for table in tables if len(table) or table.notes]
+        for table in changed or tables[:1]:
             print_rows(table, args)
+        if len(tables) > 1 and len(changed) < len(tables):
+            note(f"{plural(len(tables) - len(changed), 'compilation')} without a difference; --all shows them")
         if worse:
             print_err(plural(worse, "regression"))
         return 1 if worse else 0
