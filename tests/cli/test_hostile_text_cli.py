@@ -98,6 +98,8 @@ def commands(folder: Path) -> list[list[str]]:
               ["profile", missing], ["workload", "\x1b[31m"], ["try", "--fix", "WL202", missing], ["energy", "--", missing],
               ["kernel", "check", f"{missing}::k"], ["kernel", "check", f"{missing}::k", "--signature", "*fp16"],
               ["kernel", "trace", missing], ["kernel", "diff", facts, facts], ["report", facts],
+              ["kernel", "layout", facts], ["kernel", "layout", "\x1b[31m"],
+              ["kernel", "layout", "float[32][32]", "--access", "tile[\x1b[31m]"],
               ["kernel", "puzzles", "list", folder.as_posix()], ["kernel", "puzzles", "start", str(folder / "p")],
               ["kernel", "puzzles", "check", missing], ["kernel", "puzzles", "hint", "\x1b[31m"],
               ["kernel", "puzzles", "solution", "\x1b[31m"], ["explain", "\x1b[31m"], ["completion", "\x1b[31m"]]  # fmt: skip

@@ -59,9 +59,9 @@ class CheckVerb(Verb):
             return _check_run(args)
         if "::" in args.kernel and args.script_args and not args.like:
             raise UsageError(f"unknown argument: {args.script_args[0]}", hint="only a script takes arguments")
+        check_outputs(args, _inputs(args))
         if "::" in args.kernel and args.signature is None and args.like is None and not is_cuda(args.kernel):
             return show_proposal(args.kernel, ["--target", args.target] if args.target else [])
-        check_outputs(args, _inputs(args))
         profiles = opened_profiles(args)
         refuse_others(args, is_cuda=is_cuda(args.kernel))
         if is_cuda(args.kernel):
