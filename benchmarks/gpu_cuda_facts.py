@@ -75,7 +75,7 @@ def predict(out: Path) -> None:
                 "registers": facts["registers"],
                 "ways": max((row["conflicts"] + 1 for row in loads), default=None),
                 "vector_bits": max((row["vector_bits"] for row in loads), default=32),
-                "diverges": any(row.get("diverges") or row.get("divergent") for row in branches),
+                "diverges": any(row["divergent"] for row in branches),
             })  # fmt: skip
     out.write_text(json.dumps(records, indent=1))
 

@@ -17,7 +17,8 @@ from warplens.kernel_lab.compiling.child import environment, kernel_description 
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_stand_in  # noqa: E402
 from warplens.kernel_lab.compiling.importing import package_root  # noqa: E402
 from warplens.kernel_lab.compiling.launching import FAILED, launches  # noqa: E402
-from warplens.kernel_lab.compiling.stand_in_driver import PROPERTIES, StandInEvent, once  # noqa: E402
+from warplens.kernel_lab.compiling.stand_in_cards import CARDS, DEFAULT  # noqa: E402
+from warplens.kernel_lab.compiling.stand_in_driver import StandInEvent, once  # noqa: E402
 from warplens.kernel_lab.tracing.watching.script import traced_script  # noqa: E402
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU nothing stands in for it")
@@ -131,7 +132,8 @@ def test_what_stands_in_answers_as_the_card_it_names() -> None:
     with gpu_stand_in() as gpu_request:
         driver = triton.runtime.driver.active
         assert driver.get_current_target().arch == 90
-        assert driver.utils.get_device_properties(0)["multiprocessor_count"] == PROPERTIES["multi_processor_count"]
+        expected = CARDS[DEFAULT].properties["multi_processor_count"]
+        assert driver.utils.get_device_properties(0)["multiprocessor_count"] == expected
         assert not gpu_request.happened
         assert torch.Generator(device="cuda").device.type == "cpu"
         assert isinstance(torch.empty(0).device, torch.device)

@@ -13,7 +13,7 @@ from warplens.kernel_lab.compiling.launch_recording import LaunchLog
 
 TIMINGS: Final = ("do_bench", "do_bench_cudagraph")
 MILLISECONDS: Final = 1.0
-"""What a benchmark is told: nothing is timed, and a rate must not divide by zero."""
+"""The time that a benchmark gets: nothing is timed, and a rate computed from it must not divide by zero."""
 SKIPPED: Final = "{}: one of {} sizes of its benchmark; {} not run"
 PROFILING: Final = ("start", "activate", "deactivate", "finalize")
 """Of Proton, Triton's own profiler."""

@@ -82,7 +82,7 @@ def _parameter(parameter: Any, function: Any) -> Parameter:
 
 
 def described_config(config: Any, function: Any) -> Config:
-    """All that a config of `autotune` sets: what is no parameter of the kernel is an option."""
+    """A config of `autotune`: values for parameters of the kernel are constants, all others are compiler options."""
     given = config.all_kwargs() if hasattr(config, "all_kwargs") else dict(config.kwargs)
     names = set(function.arg_names) if hasattr(function, "arg_names") else set()
     constants = {name: constant(value, function.fn) for name, value in given.items() if name in names}

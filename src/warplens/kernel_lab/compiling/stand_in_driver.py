@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from warplens.kernel_lab.compiling.stand_in_cards import CARDS, DEFAULT, StandInCard
 
-PROPERTIES: Final = CARDS[DEFAULT].properties
 CUDA_VERSION: Final = "13.0"
 HIP_VERSION: Final = "7.0.0"
 """What `torch.version` answers; scripts only compare them with older ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -123,11 +123,6 @@ class Flow:
 
     def in_loop(self, block: int) -> bool:
         return any(block in loop for loop in self.loops)
-
-    def left_by(self, block: int, users: Iterable[int]) -> list[frozenset[int]]:
-        """Loops that hold the block and not all of the users."""
-        listed = set(users)
-        return [loop for loop in self.loops if block in loop and not listed <= loop]
 
 
 def _blocks(items: Sequence[Statement | str]) -> list[Block]:

@@ -78,7 +78,7 @@ def parse_kernel(text: str, name: str) -> PtxKernel:
 
 
 class _Scopes:
-    """Names that inline assembly declares in brackets of its own are told apart by a number."""
+    """Inline assembly may declare the same name in several `{ }` blocks: each gets a number of its own."""
 
     def __init__(self) -> None:
         self._names: list[dict[str, str]] = []

@@ -88,10 +88,6 @@ class CuteExpression:
     def shape(self) -> tuple[int, ...]:
         return tuple(mode.size for mode in self.layout.modes)
 
-    @property
-    def has_swizzle(self) -> bool:
-        return any(isinstance(part, CuteSwizzle) for part in self.outer)
-
     def offsets(self, coordinates: Ints) -> Ints:
         offsets = self.layout.of(coordinates)
         for part in reversed(self.outer):

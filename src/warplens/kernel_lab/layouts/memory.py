@@ -13,8 +13,6 @@ from warplens.kernel_lab.layouts.attributes import Attribute, parse_attribute
 from warplens.kernel_lab.layouts.bases import Ints, Vector, is_power_of_two, spread
 
 MATRIX_ROW_BYTES = 16
-LARGEST_BOX = 256
-"""Elements of a dimension that one TMA copy moves at most."""
 KINDS = ("swizzled_shared", "padded_shared", "nvmma_shared", "shared_linear")
 Offsets = Callable[[Ints], Ints]
 """Coordinates (… × dimensions) → offsets in elements."""

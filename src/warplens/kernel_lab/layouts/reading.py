@@ -1,4 +1,4 @@
-"""From a text to a tile: Triton's layouts, CuTe's expressions and arrays of CUDA C++, told apart by how they look."""
+"""From a text to a tile. The notation decides: a layout of Triton, an expression of CuTe, or an array of CUDA C++."""
 
 from __future__ import annotations
 

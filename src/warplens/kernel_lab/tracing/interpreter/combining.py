@@ -31,7 +31,7 @@ class Combining:
         self.recorder = recorder
         self.floats = floats
         self.followers: list[Any] = []
-        """What goes beside values, and is told of every reduction: their `combined` is called after it."""
+        """Shadows of values (poison, fp64): after each reduction their `combined` is called."""
         self._originals: list[tuple[Any, Method]] = []
 
     def install(self) -> None:

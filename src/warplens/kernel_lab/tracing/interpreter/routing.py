@@ -63,7 +63,6 @@ def _has(interpreter: Any, name: str) -> bool:
 @contextmanager
 def interpreting(interpreter: Any) -> Iterator[None]:
     """All kernels run in the interpreter; autotuners take their first configuration without timing any."""
-    from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
     functions: dict[int, Any] = {}
@@ -96,11 +95,28 @@ def interpreting(interpreter: Any) -> Iterator[None]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return interpreted(self)(*args, **kwargs)
 
-    tuned: list[tuple[Any, dict[Any, Any]]] = []
+    changes: list[Change] = [
+        (JITFunction, "run", run),
+        (JITFunction, "__call__", call),
+        (interpreter.InterpretedFunction, "run", run_decorated),
+        *text_changes(interpreter),
+    ]
+    if hasattr(interpreter.InterpretedFunction, "rewritten_fn"):
+        changes.append((interpreter.InterpretedFunction, "rewritten_fn", {}))  # of kernels whose text is read otherwise
+    with language_runs(), changed(*changes), _tuners_untimed():
+        yield
+
+
+@contextmanager
+def _tuners_untimed() -> Iterator[None]:
+    """Autotuners take their first configuration, and have their own times again afterwards."""
+    from triton.runtime.autotuner import Autotuner
+
+    caches: list[tuple[Any, dict[Any, Any]]] = []
 
     def bench(self: Any, *args: Any, **kwargs: Any) -> list[float]:
-        if isinstance(self.cache, dict) and all(self is not tuner for tuner, _ in tuned):
-            tuned.append((self, dict(self.cache)))
+        if isinstance(self.cache, dict) and all(self is not tuner for tuner, _ in caches):
+            caches.append((self, dict(self.cache)))
         return [1.0, 1.0, 1.0]
 
     def not_kept(self: Any, tuning_key: Any, configs: Any, bench_fn: Callable[[], Any]) -> bool:
@@ -108,22 +124,14 @@ def interpreting(interpreter: Any) -> Iterator[None]:
         bench_fn()
         return False
 
-    changes: list[Change] = [
-        (JITFunction, "run", run),
-        (JITFunction, "__call__", call),
-        (interpreter.InterpretedFunction, "run", run_decorated),
-        (Autotuner, "_bench", bench),
-        *text_changes(interpreter),
-    ]
-    if hasattr(interpreter.InterpretedFunction, "rewritten_fn"):
-        changes.append((interpreter.InterpretedFunction, "rewritten_fn", {}))  # of kernels whose text is read otherwise
+    changes: list[Change] = [(Autotuner, "_bench", bench)]
     if hasattr(Autotuner, "check_disk_cache"):
         changes.append((Autotuner, "check_disk_cache", not_kept))
-    with language_runs(), changed(*changes):
+    with changed(*changes):
         try:
             yield
         finally:
-            for tuner, cache in tuned:
+            for tuner, cache in caches:
                 tuner.cache = cache
 
 
