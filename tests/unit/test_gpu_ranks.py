@@ -20,7 +20,7 @@ from support import ROOT
 
 SCRIPT = ROOT / "benchmarks" / "gpu_ranks.py"
 FAKE_WORKER = """
-import json, os, pathlib, sys
+import json, os, pathlib, sys, time
 arguments = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 out = pathlib.Path(arguments["--out"])
 def write(name, value):
@@ -28,11 +28,16 @@ def write(name, value):
     (out / (name + ".part")).rename(out / (name + ".json"))
 if os.environ["RANK"] == "0":
     write("ready", {"torch": "2.11"})
+arrived = out / "rank 0 is at the broken job"
 for job in arguments["--jobs"].split(","):
     if job == "broken" and os.environ["RANK"] == "1":
+        # Ranks meet in collectives: none is ahead of another by a job.
+        while not arrived.exists():
+            time.sleep(0.01)
         sys.exit("no such expert")
     if job == "broken":
-        import time; time.sleep(60)
+        arrived.touch()
+        time.sleep(60)
     if os.environ["RANK"] == "0":
         write(job + ".result", {"ranks": 2, "seconds": 0.1, "status": "ok"})
 """
