@@ -190,6 +190,12 @@ def test_stalls_of_a_line_without_samples_have_no_share() -> None:
     assert {row["kernel_short"]: row["stalled_percent"] for row in found} == {"mm": 25.0, "add": 0.0}
 
 
+def test_shares_of_damaged_stalls_stay_shares() -> None:
+    damaged = kernel("add", 1, num_samples=4, num_stalled_samples=9, stalled_wait=5, stalled_drain=-4)
+    (row,) = rows(made(damaged), "stalls")
+    assert (row["stalled_percent"], row["top_stall"], row["top_stall_percent"]) == (None, "wait", 100.0)
+
+
 def test_stalls_by_kernel_and_line() -> None:
     hot = node(
         "k.py:12@mm", num_samples=60, num_stalled_samples=50, stalled_wait=10, stalled_selected=30, stalled_drain=10

@@ -227,3 +227,15 @@ def test_a_result_with_a_negative_time_is_refused(change: dict[str, Any], where:
     }
     with pytest.raises(FormatError, match=f"{where}: (not a time or a count|a negative time)"):
         result_file.parse(value)
+
+
+def test_a_result_whose_kernels_ran_longer_than_the_loop_is_refused() -> None:
+    numbers = ("active_j", "total_j", "watts", "idle_watts", "seconds", "launches", "call_ns", "repeats", "interval")
+    unit = {
+        "id": "u", "op": "o", "count": 1, "status": "done",
+        "traced": {"total_ns": 1, "median_ns": 1, "p10_ns": 1, "p90_ns": 1},
+        "energy": {**dict.fromkeys(numbers, 1), "busy_fraction": 1.5},
+    }  # fmt: skip
+    value = {**result_file.to_json(result_file.empty_result()), "units": [unit]}
+    with pytest.raises(FormatError, match=r"units\[0\].energy.busy_fraction: not a share from 0 to 1: 1.5"):
+        result_file.parse(value)

@@ -207,6 +207,8 @@ def _check_part(part: Traced | Time | Energy | RunKernel | None, where: str) -> 
     for name, value in vars(part).items() if part is not None else ():
         if name.endswith(MEASURED) and not 0 <= value < math.inf:
             raise FormatError(f"not a time or a count: {value}", where=f"{where}.{name}")
+    if isinstance(part, Energy) and not 0 <= part.busy_fraction <= 1:
+        raise FormatError(f"not a share from 0 to 1: {part.busy_fraction}", where=f"{where}.busy_fraction")
 
 
 def save(path: Path, result: ReplayResult) -> None:

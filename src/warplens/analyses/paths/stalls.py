@@ -12,6 +12,7 @@ from warplens.analyses.paths.workspace import PathWorkspace
 from warplens.analyses.work.modules import frame_parts
 from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
+from warplens.model.tree import Floats
 
 SAMPLES: Final = "num_samples"
 STALLED: Final = "num_stalled_samples"
@@ -92,7 +93,7 @@ def _described(frame: pl.DataFrame, reasons: list[str], short: dict[str, str]) -
     parts = [frame_parts(text) for text in frame["place"].to_list()]
     whole = max(1, int(frame[SAMPLES].sum()))
     waited = [name for name in reasons if name != NO_WAIT]
-    waits = frame.select(waited).to_numpy() if waited else np.zeros((len(frame), 1))
+    waits = _counts(frame, waited)
     top = waits.argmax(axis=1) if len(frame) else np.zeros(0, np.int64)
     most = waits.max(axis=1) if len(frame) else np.zeros(0)
     names = [waited[at].removeprefix(PREFIX) if most[row] > 0 else None for row, at in enumerate(top)]
@@ -104,10 +105,18 @@ def _described(frame: pl.DataFrame, reasons: list[str], short: dict[str, str]) -
         pl.col(SAMPLES).alias("samples"),
         pl.col(STALLED).alias("stalled_samples"),
         (100 * pl.col(SAMPLES) / whole).alias("percent"),
-        pl.when(pl.col(SAMPLES) > 0)
+        pl.when(pl.col(SAMPLES) <= 0)
+        .then(0.0)
+        .when(pl.col(STALLED).is_between(0, pl.col(SAMPLES)))
         .then(100 * pl.col(STALLED) / pl.col(SAMPLES))
-        .otherwise(0.0)
         .alias("stalled_percent"),
         pl.Series("top_stall", names, dtype=pl.String),
         pl.Series("top_stall_percent", 100 * most / np.maximum(1, waits.sum(axis=1)), dtype=pl.Float64),
     )
+
+
+def _counts(frame: pl.DataFrame, reasons: list[str]) -> Floats:
+    """Samples by row and reason. A damaged file has counts below zero."""
+    if not reasons:
+        return np.zeros((len(frame), 1))
+    return frame.select(pl.col(reasons).cast(pl.Float64).fill_null(0.0).clip(lower_bound=0.0)).to_numpy()
