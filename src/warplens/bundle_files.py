@@ -29,6 +29,11 @@ TIMING: Final = "timing.json"
 TIMING_VERSION: Final = 1
 LIGHT_TRACE: Final = "light.json.gz"
 """Further steps with the GPU's activity only, which slows the host far less."""
+GRAPH_CAPTURES: Final = "graph_captures/"
+"""The folder with the traces of captures of CUDA and HIP graphs, which run at any time of the program."""
+GRAPH_CAPTURE_INDEX: Final = GRAPH_CAPTURES + "captures.json"
+"""What is known of each capture, and which graph each replay of the recorded window launched."""
+GRAPH_CAPTURES_VERSION: Final = 1
 PARTIAL: Final = re.compile(r"\.partial-\d+$")
 """What a bundle's folder is called while it is being written."""
 

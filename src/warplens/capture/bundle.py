@@ -52,8 +52,8 @@ class Staging:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def write_json(self, name: str, value: Any) -> None:
-        self.path(name).write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
+    def write_json(self, name: str, value: Any, indent: int | None = 1) -> None:
+        self.path(name).write_text(json.dumps(value, indent=indent, default=str) + "\n", encoding="utf-8")
 
     def seal(self, facts: dict[str, Any]) -> None:
         """Write the manifest: nothing is added after that."""

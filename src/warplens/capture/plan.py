@@ -30,6 +30,7 @@ class CaptureOptions(TypedDict, total=False):
     warmup: int
     light_steps: int
     sync_events: bool
+    graph_captures: int
 
 
 class PlanOptions(CaptureOptions, total=False):
@@ -48,7 +49,8 @@ class RecordingPlan:
     `threads` records the ops of every thread, not only of the one that begins the recording and of autograd's.
     `execution_trace` selects the steps of PyTorch's ExecutionTrace: one outside the recorded ones, all, or none.
     `light_steps` more are recorded with the GPU's activity only, which slows the host far less: 0 for none, and none
-    without `steps` or a GPU. `sync_events` records what waits of the host and of streams wait for.
+    without `steps` or a GPU. `sync_events` records what waits of the host and of streams wait for. `graph_captures` is
+    how many captures of CUDA or HIP graphs are recorded at the most, whenever in the run they happen.
     """
 
     context: str = "shadow"
@@ -65,6 +67,7 @@ class RecordingPlan:
     warmup: int = 0
     light_steps: int = 3
     sync_events: bool = True
+    graph_captures: int = 256
 
     def __post_init__(self) -> None:
         for option, choices in CHOICES.items():
@@ -72,7 +75,7 @@ class RecordingPlan:
             if value not in choices:
                 listed = ", ".join(word or "none" for word in choices)
                 raise UsageError(f"no {option} {value!r}", hint=f"one of: {listed}")
-        for option in ("steps", "wait", "warmup", "light_steps"):
+        for option in ("steps", "wait", "warmup", "light_steps", "graph_captures"):
             if getattr(self, option) < 0:
                 raise UsageError(f"{option} cannot be negative")
         if not self.steps and (self.wait or self.warmup):

@@ -22,6 +22,7 @@ from warplens.capture import bundle
 from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.environment import seconds_from
+from warplens.capture.graph_captures import CaptureHost, GraphCaptures, RunningRecording
 from warplens.capture.plain_steps import PlainSteps, wait_for_gpu, write_timing
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
@@ -87,6 +88,7 @@ class TorchBackend:
         self._created = self._began = time.monotonic()
         self._paused_at: float | None = None
         self._is_over = self._has_ops = False
+        self._captures = self._watched_captures()
         self._failure: Exception | None = None
         if not self.has_gpu:
             self.notes.append("no GPU visible to PyTorch: only the host's side is recorded")
@@ -97,6 +99,7 @@ class TorchBackend:
         if is_enabled(self.torch):
             raise WarplensError("PyTorch's profiler is recording already, and there can be one at a time in a process")
         record_ops(self.torch, True)
+        self._captures.install()
         self._open(self._phases.now)
         if self.plan.steps and self._phases.now == MEASURED:
             self._open_mark()
@@ -128,6 +131,9 @@ class TorchBackend:
             self._fold_piece(PIECE_SECONDS)
 
     def step(self) -> None:
+        if self._captures.is_open:
+            # Of a step that is being captured nothing runs, and what ending a recording does would end the capture.
+            return
         with self._busy:
             before = self._phases.now
             self._read_clocks(before)
@@ -158,6 +164,7 @@ class TorchBackend:
     def stop(self) -> BackendFacts:
         """Everything recorded is in the bundle's folder afterwards."""
         self._plain.finish()
+        self._captures.finish()
         if self._ticker is not None:
             self._ticker.stop()
         with self._busy:
@@ -173,6 +180,7 @@ class TorchBackend:
             raise self._failure
         is_light_kept = (self.staging.folder / bundle_files.LIGHT_TRACE).exists()
         write_timing(self.staging, self._plain.windows, self._light_marks_ns if is_light_kept else ())
+        self._captures.write()
         self._add_notes()
         return BackendFacts(self._phases.steps_seen, self.has_gpu, self._phases.measured)
 
@@ -181,6 +189,7 @@ class TorchBackend:
         self._is_over = True
         self._recording = self._next = None
         self._plain.drop()
+        self._captures.forget()
         if self._other_profiler is not None:
             self._other_profiler.forget()
         if self._ticker is not None:
@@ -190,13 +199,14 @@ class TorchBackend:
 
     @property
     def records_scopes(self) -> bool:
-        return self._recording is not None and self._recording.records_scopes
+        recording = self._recording or self._captures.recording
+        return recording is not None and recording.records_scopes
 
     def is_measuring(self) -> bool:
         return self._recording is not None and self._opened == MEASURED
 
     def enter(self, name: str, metrics: Metrics) -> ScopeRegion:
-        return self._regions.enter(name, metrics, self._recording)
+        return self._regions.enter(name, metrics, self._recording or self._captures.recording)
 
     def exit(self, handle: ScopeRegion, depth: int) -> None:
         self._regions.exit(handle)
@@ -206,6 +216,7 @@ class TorchBackend:
     def _open(self, phase: str) -> None:
         if self._is_over:
             return
+        self._captures.settle()
         if not phase:
             self._warm()
         elif is_enabled(self.torch):
@@ -242,6 +253,38 @@ class TorchBackend:
             every_thread=plan.threads or threading.current_thread() is not threading.main_thread(),
             execution_trace=self.staging.path(PLAIN_ARGUMENTS) if wants else None,
         )
+
+    def _watched_captures(self) -> GraphCaptures:
+        """A tree has no place for ops of captures; they are watched all the same, so that nothing disturbs them."""
+        host = CaptureHost(
+            make_recording=self._capture_recording,
+            running=self._running,
+            is_measuring=self.is_measuring,
+            steps_seen=lambda: self._phases.steps_seen,
+            release_prepared=self._release_prepared,
+            opened=self._regions.reopen,
+            closing=self._regions.close,
+        )
+        most = self.plan.graph_captures if self.plan.data == "trace" else 0
+        return GraphCaptures(self.torch, self.staging, host, most=most)
+
+    def _capture_recording(self) -> Recording:
+        is_main = threading.current_thread() is threading.main_thread()
+        return Recording(
+            self.torch, shapes=True, stacks=True, memory=False, every_thread=self.plan.threads or not is_main
+        )
+
+    def _running(self) -> RunningRecording | None:
+        if self._recording is None:
+            return None
+        if self._opened == LIGHT:
+            return RunningRecording(why="the light pass, which has no ops, was being recorded")
+        if self._paused_at is not None:
+            return RunningRecording(why="the recording was paused")
+        return RunningRecording(file=FILE_OF_PHASE[self._opened])
+
+    def _release_prepared(self) -> None:
+        self._next = None
 
     def _try(self, action: Callable[..., None], *args: Any) -> None:
         """While the program runs: a failure ends the recording, not the program."""
@@ -306,7 +349,7 @@ class TorchBackend:
     def _fold_piece(self, seconds: float) -> None:
         """End a piece of a tree that is older than this, or begin one as soon as the last one is folded."""
         folder, recording = self._folder, self._recording
-        if folder is None or self.plan.steps or self._paused_at is not None or self._is_over:
+        if folder is None or self.plan.steps or self._paused_at is not None or self._is_over or self._captures.is_open:
             return
         if self._home != threading.get_ident() and not (self.plan.threads and recording and recording.every_thread):
             return
@@ -370,6 +413,7 @@ class TorchBackend:
             self.notes.append(f"the recording ended early: {self._failure}")
         if not self._has_ops and (self._phases.measured or not plan.steps):
             self.notes.append("the program ran no PyTorch op while it was recorded")
+        self.notes += self._captures.notes() if plan.data == "trace" and plan.graph_captures else []
         self.notes += self._phases.notes(light_steps=max(0, len(self._light_marks_ns) - 1))
         if self._regions.unheard:
             count = len(self._regions.unheard)

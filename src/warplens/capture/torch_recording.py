@@ -119,7 +119,7 @@ class Recording:
     def stop(self, trace: Path) -> bool:
         """End it and write the trace; False where it is lost, as another profiler took its place."""
         self.is_running = False
-        if not self.every_thread and not (self._thread == threading.get_ident() and is_enabled_here(self.torch)):
+        if not self.every_thread and not (self.can_stop_here and is_enabled_here(self.torch)):
             # To end it all the same would crash the process.
             return False
         if self.log.entries:
@@ -134,6 +134,18 @@ class Recording:
         for written in filter(None, (trace, self._arguments)):
             self.names.restore(written)
         return True
+
+    @property
+    def can_stop_here(self) -> bool:
+        """Whether this thread may end it."""
+        return self.every_thread or self._thread == threading.get_ident()
+
+    def abort(self) -> None:
+        """End it without waiting for the device, and keep nothing: also in the middle of a graph's capture."""
+        self.is_running = False
+        if self.can_stop_here and is_enabled_here(self.torch):
+            self.torch._C._autograd._disable_profiler()
+            self.torch.autograd.profiler._run_on_profiler_stop()
 
     def _plain_entries(self) -> list[ScopeEntry]:
         """The log as the profiler can write it."""
