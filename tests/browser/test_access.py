@@ -14,7 +14,7 @@ Show = Callable[..., Any]
 Written = Callable[[Path], Path]
 EAGER = ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz"
 TRAIN = ROOT / "samples" / "faults" / "straggler_step.before.json.gz"
-SECTIONS = ["top", "contents", "scope", "findings", "steps", "timeline", "flame", "tables", "roofline", "provenance"]
+SECTIONS = ["top", "contents", "scope", "timeline", "findings", "steps", "flame", "tables", "roofline", "provenance"]
 BUSY = "steps=5&table=roofline&row=2&q=gemm"
 """A state in which every section shows what it can: a selection, a chosen row, a search."""
 

@@ -64,10 +64,11 @@ def _by_bounds(figures: TraceFigures, bounds: StepBounds) -> str:
     of = "a step" if figures.has_steps else "in all"
     if bounds.earlier_ms > EARLIER_SHARE * bounds.plain_ms:
         of += f", {earlier} of it behind earlier work"
-    return f"{_bound_name(limiting)}: {about}{whole} {of}; {savings}{_more(figures, limiting)}."
+    return f"{bound_name(limiting)}: {about}{whole} {of}; {savings}{_more(figures, limiting)}."
 
 
-def _bound_name(limiting: tuple[str, ...]) -> str:
+def bound_name(limiting: tuple[str, ...]) -> str:
+    """What limits a step in a word or two: `GPU-bound`."""
     if not limiting:
         return "Balanced"
     if limiting == (STREAMS,):

@@ -22,6 +22,8 @@ class Overview:
     """The same if GPU work took no time at all."""
     fast_host_ms: float | None = None
     """The same if the host took no time at all."""
+    bound: str = ""
+    """What limits the plain time, as in `GPU-bound`; empty where it was not simulated."""
     busy_percent: float | None = None
     """Share of the recorded time in which the GPU worked."""
     plain_busy_percent: float | None = None
@@ -36,6 +38,10 @@ class Overview:
     """Share of the GPU time whose operations are known."""
     mfu_percent: float | None = None
     """Model FLOP/s over the peak (model FLOPs utilisation), of the plain time where that is known."""
+    memory_peak_bytes: int | None = None
+    """The most that tensors held on one GPU at any moment of the recording."""
+    memory_capacity_bytes: int | None = None
+    """The memory of that GPU."""
     gains_of_ms: float | None = None
     """What percentages of gains are shares of."""
     gains_are_simulated: bool = False

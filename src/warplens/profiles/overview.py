@@ -25,6 +25,9 @@ def overview(profile: Profile) -> Overview:
     base = time_base(profile.table("steps"), profile.table("timeline"))
     if not base.whole_ms:
         return Overview(is_step=False)
+    from warplens.advice.limits import limits
+    from warplens.advice.verdict import bound_name
+
     model, step, bounds = profile.model_of_gains, profile.plain_step, profile.bounds
     recorded_ms = bounds.recorded_ms if bounds else base.whole_ms
     plain_ms = step.plain_ms if step else bounds.plain_ms if bounds else None
@@ -37,6 +40,7 @@ def overview(profile: Profile) -> Overview:
         plain_origin=step.origin if step else CORRECTED if bounds else "",
         fast_gpu_ms=bounds.fast_gpu_ms if bounds else None,
         fast_host_ms=bounds.fast_host_ms if bounds else None,
+        bound=bound_name(limits(bounds)) if bounds else "",
         busy_percent=base.percent(busy_ms),
         plain_busy_percent=min(100.0, 100 * busy_ms / plain_ms) if plain_ms and base.steps else None,
         model_tflop=used.tflop if used else None,

@@ -17,7 +17,7 @@ export type Mount = (host: HTMLElement, app: App) => View;
 
 /** Somewhere to go: an event, a stretch of time, a step, a collective of a job, a rank's step, or the rows of a table. */
 export type Target =
-  | { to: "event"; scene: number; row: number }
+  | { to: "event"; scene: number; row: number; zoom?: boolean }
   | { to: "range"; from: number; until: number }
   | { to: "step"; step: number }
   | { to: "collective"; match: number }
@@ -32,8 +32,11 @@ const SECTION_OF = {
   rank: "timeline",
   table: "tables",
 } as const;
+const ZOOMED_MARGIN = 1.5; // of an event's length, on both sides: it fills a quarter of the view
 /** What takes the keys of a section. */
 const KEYBOARD = "[role=application], [role=grid]";
+const HOME_SHARE = 0.8; // of the whole time: beyond it nothing is won by showing less
+const HOME_MARGIN = 0.03;
 const LEAST_EXTENT = 1000; // ns: a trace of one empty event still has a width
 
 export class App {
@@ -98,6 +101,15 @@ export class App {
     const [from, to] = [Math.min(...spans.map(([first]) => first)), Math.max(...spans.map(([, last]) => last))];
     return [from, Math.max(to, from + LEAST_EXTENT)];
   }
+  /** What the timeline shows at first: everything, or the GPU's work where little happens before and after it. */
+  home(): [number, number] {
+    const extent = this.extent();
+    if (!this.scene?.hasGpu || this.scene.isInside) return extent;
+    const [first, last] = this.scene.gpuSpan;
+    const margin = HOME_MARGIN * (last - first);
+    const home: [number, number] = [Math.max(extent[0], Math.floor(first - margin)), Math.min(extent[1], Math.ceil(last + margin))];
+    return home[1] - home[0] < HOME_SHARE * (extent[1] - extent[0]) && home[1] - home[0] > LEAST_EXTENT ? home : extent;
+  }
   /** Whether steps are marked: gains are then per step. */
   get hasSteps(): boolean {
     return ["steps", "rank_steps"].some((name) => this.hasTable(name) && this.wholeTable(name).rows > 0);
@@ -136,11 +148,11 @@ export class App {
   private stateFor(target: Target): Partial<State> {
     switch (target.to) {
       case "event":
-        return { event: { scene: target.scene, row: target.row }, view: this.viewAround(target.scene, target.row) };
+        return { event: { scene: target.scene, row: target.row }, view: this.viewAround(target.scene, target.row, target.zoom ?? false) };
       case "range":
         return { range: [target.from, target.until], steps: [], view: widened(target.from, target.until) };
       case "step":
-        return { steps: [target.step], range: null };
+        return { steps: [target.step], range: null, ...this.viewOfStep(target.step) };
       case "collective":
         return this.stateForCollective(target.match);
       case "rank":
@@ -167,12 +179,18 @@ export class App {
     inside?.focus({ preventScroll: true });
   }
 
+  private viewOfStep(step: number): Pick<State, "view"> | null {
+    const window = this.scene && stepWindows(this.scene).find((candidate) => candidate.step === step);
+    return window ? { view: widened(window.from, window.to, 0.02) } : null;
+  }
+
   /** The present view of the timeline where the event is well inside it, else one around the event. */
-  private viewAround(scene: number, row: number): Range | null {
+  private viewAround(scene: number, row: number, zoom: boolean): Range | null {
     const { start, duration } = this.scenes[scene].data;
     const from = start[row] - this.origin(scene);
     const to = from + duration[row];
-    const view = this.store.get("view") ?? this.extent();
+    const view = this.store.get("view") ?? this.home();
+    if (zoom) return widened(from, to, ZOOMED_MARGIN);
     const fits = from >= view[0] && to <= view[1] && to - from > (view[1] - view[0]) / 500;
     return fits ? this.store.get("view") : widened(from, to, 10);
   }

@@ -58,7 +58,7 @@ export function installKeys(app: App, sections: string[]): void {
     else if (typing) return;
     else if (event.key === "/") {
       event.preventDefault();
-      (document.getElementById("search") as HTMLInputElement | null)?.focus();
+      (document.getElementById("search") as HTMLInputElement | null)?.focus({ preventScroll: !app.job });
     } else if (event.key === "?") dialog.showModal();
     else if (sections[Number(event.key) - 1]) {
       app.store.jump({ at: sections[Number(event.key) - 1] });

@@ -50,7 +50,8 @@ function linkTo(app: App, target: PointedAt): Link[] {
 /** A row, and the longest event behind it. */
 function rowLinks(app: App, table: string, row: number): Link[] {
   const event = app.scene ? longestEvent(app.scene, table, row) : null;
-  const links: Link[] = event === null ? [] : [{ text: "longest on the timeline", target: { to: "event", scene: 0, row: event } }];
+  const links: Link[] =
+    event === null ? [] : [{ text: "longest on the timeline", target: { to: "event", scene: 0, row: event, zoom: true } }];
   return [...links, { text: spoken(table), target: { to: "table", table, row } }];
 }
 

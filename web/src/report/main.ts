@@ -18,6 +18,7 @@ import { hasPipeline, mountPipeline } from "./views/job/pipeline";
 import { mountScatter } from "./views/job/scatter";
 import { mountJobTimeline } from "./views/job/timeline";
 import { mountProvenance } from "./views/provenance";
+import { StickyBar } from "./views/sticky";
 import { mountRoofline } from "./views/roofline/index";
 import { mountSteps } from "./views/steps";
 import { extraFacts, extraTables } from "./views/tables/extra";
@@ -39,12 +40,12 @@ function hasFindings(app: App): boolean {
 }
 
 const SECTIONS: Section[] = [
-  { id: "findings", title: "What to change", mount: mountFindings, modes: "report job", has: hasFindings },
   { id: "changes", title: "What changed", mount: mountChanges, modes: "diff" },
-  { id: "steps", title: "Steps and categories", mount: mountSteps, modes: "report" },
-  { id: "categories", title: "Where the time goes", mount: mountCategories, modes: "paths", has: hasCategories },
   { id: "timeline", title: "Timeline", mount: mountTimeline, modes: "report diff gantt", has: ({ hasTimeline }) => hasTimeline },
   { id: "timeline", title: "Timeline of the ranks", mount: mountJobTimeline, modes: "job" },
+  { id: "findings", title: "What to change", mount: mountFindings, modes: "report job", has: hasFindings },
+  { id: "steps", title: "Steps and categories", mount: mountSteps, modes: "report" },
+  { id: "categories", title: "Where the time goes", mount: mountCategories, modes: "paths", has: hasCategories },
   { id: "heatmap", title: "Ranks and steps", mount: mountHeatMap, modes: "job", has: (app) => app.hasTable("rank_steps") },
   { id: "waits", title: "Who waited for whom", mount: mountWaits, modes: "job", has: (app) => app.hasTable("waits") },
   { id: "scatter", title: "Collectives by size and speed", mount: mountScatter, modes: "job", has: (app) => app.hasTable("collectives") },
@@ -80,8 +81,9 @@ async function start(): Promise<void> {
   root.append(header);
   const main = h("main");
   const sections = SECTIONS.filter(({ modes, has }) => modes.includes(decoded.header.mode) && (!has || has(app)));
-  root.append(contents(app, sections));
-  const views = [mountHeader(header, app)];
+  const bar = new StickyBar(app, sections);
+  root.append(bar.element);
+  const views = [mountHeader(header, app), bar];
   root.append(main);
   const bodies = sections.map(({ id, title }) => {
     const heading = h("h2", { text: title, id: `${id}-title`, attrs: { tabindex: "-1" } });
@@ -107,25 +109,6 @@ async function start(): Promise<void> {
 
 function painted(): Promise<void> {
   return new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
-}
-
-/** The sections by name; the number is the key that leads there. */
-function contents(app: App, sections: Section[]): HTMLElement {
-  const links = sections.map(({ id, title }, index) =>
-    h("a", {
-      text: title,
-      title: `Key ${index + 1}`,
-      attrs: { href: `#at=${id}` },
-      on: {
-        click: (event) => {
-          event.preventDefault();
-          app.store.jump({ at: id });
-          app.reveal(id);
-        },
-      },
-    }),
-  );
-  return h("nav", { id: "contents", attrs: { "aria-label": "Sections" } }, ...links);
 }
 
 // In the worker, where there is no document, the same script decodes.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from warplens.model.overview import Overview
 from warplens.outputs.html.records import Tile
-from warplens.units import format_short_ms
+from warplens.units import format_bytes, format_short_ms
 
 COMPLETE_PERCENT = 99.0
 """From this share of the GPU time on, costs count as known for all of it."""
@@ -16,7 +16,7 @@ LEAST_SAVING = 0.001
 
 
 def tiles(overview: Overview) -> list[Tile]:
-    return [*_times(overview), *_bounds(overview), *_rates(overview)]
+    return [*_times(overview), *_rates(overview), *_memory(overview)]
 
 
 def gains_base(overview: Overview) -> str:
@@ -45,30 +45,26 @@ def _times(overview: Overview) -> Iterator[Tile]:
         plain, origin = format_short_ms(overview.plain_ms, overview.plain_ms), overview.plain_origin
         meaning_of_plain = f"without what recording costs the host: {origin}"
         yield Tile(f"{whole} without profiler", plain, f"{recorded} recorded", meaning_of_plain, "bounds")
+    yield from _bounds(overview)
     share = overview.plain_busy_percent
     note = "as recorded" if share is None else f"{share:.1f} % without profiler"
     yield Tile("GPU busy", busy, note, "share of the recorded time in which the GPU works", "timeline")
 
 
 def _bounds(overview: Overview) -> Iterator[Tile]:
-    cases = (
-        ("If the GPU took no time", overview.fast_gpu_ms, "a faster GPU saves no more: the host is left"),
-        ("If the host took no time", overview.fast_host_ms, "a faster host saves no more: the GPU is left"),
-    )
-    for label, time_ms, meaning in cases:
-        if time_ms is not None and overview.plain_ms is not None:
-            yield Tile(
-                label,
-                format_short_ms(time_ms, overview.plain_ms),
-                _saving(overview.plain_ms, time_ms),
-                meaning,
-                "bounds",
-            )
+    plain_ms = overview.plain_ms
+    if not overview.bound or plain_ms is None:
+        return
+    cases = (("GPU", overview.fast_gpu_ms), ("host", overview.fast_host_ms))
+    known = [(name, time_ms) for name, time_ms in cases if time_ms is not None]
+    savings = [f"{name} {_saving(plain_ms, time_ms)}" for name, time_ms in known]
+    meaning = "; ".join(f"if the {name} took no time: {format_short_ms(time_ms, plain_ms)}" for name, time_ms in known)
+    yield Tile("Bound", overview.bound, " · ".join(savings), f"what limits the time, simulated; {meaning}", "bounds")
 
 
 def _saving(plain_ms: float, time_ms: float) -> str:
     saved_ms = plain_ms - time_ms
-    return f"saves {format_short_ms(saved_ms, plain_ms)}" if saved_ms >= LEAST_SAVING * plain_ms else "saves nothing"
+    return f"≤ {format_short_ms(saved_ms, plain_ms)}" if saved_ms >= LEAST_SAVING * plain_ms else "nothing"
 
 
 def _rates(overview: Overview) -> Iterator[Tile]:
@@ -86,3 +82,11 @@ def _rates(overview: Overview) -> Iterator[Tile]:
         f"({overview.peak_of}, {overview.peak_tflops:.4g} TFLOP/s) allows in the {run} time{costed}",
         "roofline",
     )
+
+
+def _memory(overview: Overview) -> Iterator[Tile]:
+    peak, capacity = overview.memory_peak_bytes, overview.memory_capacity_bytes
+    if not peak:
+        return
+    note = f"{100 * peak / capacity:.0f} % of {format_bytes(capacity)}" if capacity else "on one GPU"
+    yield Tile("Memory peak", format_bytes(peak), note, "the most that tensors held on one GPU at once", "memory_peak")

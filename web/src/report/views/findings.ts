@@ -82,7 +82,7 @@ function card(app: App, row: number): HTMLElement {
 /** A smaller part of a step is within the spread from one step to the next, as in Python's `Finding`. */
 const LEAST_STEP_PERCENT = 1;
 
-function gain(app: App, row: number): HTMLElement | null {
+export function gain(app: App, row: number): HTMLElement | null {
   const findings = app.wholeTable("findings");
   const ms = findings.number("gain_ms", row);
   const percent = findings.number("gain_percent", row);

@@ -1,57 +1,46 @@
-// The top of the page: what was recorded, the verdict, what the trace cannot show, search, theme and help.
+// The top of the page: what was recorded, the verdict, the step in numbers, the largest gains, what the trace lacks.
 import type { App, View } from "../app";
 import { h, replace } from "../../shared/dom";
-import { formatPlural } from "../../shared/format";
-import { helpButton } from "../../shared/help";
-import { themeButton } from "../../shared/theme";
 import { tiles } from "./tiles";
-import { matches } from "./timeline/search";
+import { topFindings } from "./top_findings";
 
 export function mountHeader(host: HTMLElement, app: App): View {
-  const { store, header } = app;
-  const search = h("input", {
-    id: "search",
-    attrs: { type: "search", placeholder: "Search  /", "aria-label": "Search kernels, ops, modules and lines" },
-    on: {
-      input: () => store.set({ q: search.value }),
-      keydown: (event) => {
-        if (event.key !== "Enter") return;
-        event.preventDefault();
-        if (!app.hasTimeline) return toTree(app);
-        // The timeline listens for n and N on the page; from here Enter means the same.
-        document.body.dispatchEvent(new KeyboardEvent("keydown", { key: event.shiftKey ? "N" : "n", bubbles: true }));
-      },
-    },
-  });
-  search.value = store.get("q");
-  const matchCount = h("span", { id: "found", class: "quiet", attrs: { role: "status", "aria-live": "polite" } });
+  const { header } = app;
   const scope = h("div", { id: "scope", attrs: { role: "status", "aria-live": "polite" } });
   host.append(
     h(
       "div",
       { class: "bar" },
       h("h1", { text: app.isDiff ? header.title : fileName(header.source) }),
-      h("span", { class: "tools" }, ...(app.job ? [] : [matchCount, search]), themeButton(store), helpButton()),
+      h("p", { class: "facts" }, ...factLine(app)),
     ),
-    h("p", { class: "facts" }, ...factLine(app)),
     h("p", { class: "verdict", text: header.facts["verdict"] ?? "" }),
     tiles(app) ?? "",
-    h("div", { class: "badges", attrs: { role: "list", "aria-label": "What this trace can and cannot show" } }, ...badges(app)),
+    topFindings(app) ?? "",
+    notes(app) ?? "",
   );
   // Beside the header, not in it: it stays in sight as long as the page scrolls.
   document.getElementById("app")?.append(scope);
-  const show = (): void => {
-    showScope(scope, app);
-    matchCount.textContent = foundText(app);
-  };
-  show();
+  showScope(scope, app);
   return {
     update(changed) {
-      if (changed.has("steps") || changed.has("range")) show();
-      if (changed.has("q")) matchCount.textContent = foundText(app);
-      if (changed.has("q") && search.value !== store.get("q")) search.value = store.get("q");
+      if (changed.has("steps") || changed.has("range")) showScope(scope, app);
     },
   };
+}
+
+/** What the trace lacks: one line, which a press opens. */
+function notes(app: App): HTMLElement | null {
+  const shown = badges(app);
+  if (!shown.length) return null;
+  const list = h("div", { class: "badges", attrs: { role: "list", "aria-label": "What this trace can and cannot show" } }, ...shown);
+  const toggle = h("button", {
+    class: "link",
+    text: `all ${shown.length} notes`,
+    attrs: { "aria-expanded": "false" },
+    on: { click: () => toggle.setAttribute("aria-expanded", String(list.classList.toggle("open"))) },
+  });
+  return h("div", { class: "notes" }, list, shown.length > 1 && toggle);
 }
 
 function showScope(host: HTMLElement, app: App): void {
@@ -76,24 +65,6 @@ function showScope(host: HTMLElement, app: App): void {
     on: { click: () => app.store.set({ steps: [], range: null }) },
   });
   replace(host, h("span", { text: `Below, everything except the findings describes ${app.selection.text}.` }), zoom, clear);
-}
-
-/** How many events match the search, beside the box: the matches themselves may be out of sight. */
-function foundText(app: App): string {
-  const wanted = app.store.get("q").trim().toLowerCase();
-  if (!wanted) return "";
-  if (!app.hasTimeline) return "Enter: to the call tree";
-  let count = 0;
-  for (const scene of app.scenes) {
-    const rows = matches(scene, scene.labelsWith(wanted))[Symbol.iterator]();
-    while (!rows.next().done) count++;
-  }
-  return count ? `${formatPlural(count, "event")}, Enter: next` : "no event matches";
-}
-
-function toTree(app: App): void {
-  app.store.jump({ at: "flame" });
-  app.reveal("flame");
 }
 
 function fileName(path: string): string {

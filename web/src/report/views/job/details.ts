@@ -34,14 +34,8 @@ export function callWords(job: Job, call: number): [title: string, lines: string
 /** The panel beside the timeline. */
 export function showDetails(host: DetailsHost): void {
   const { details, chosen } = host;
-  details.classList.toggle("tl-none", chosen < 0);
-  if (chosen < 0) {
-    replace(
-      details,
-      h("p", { class: "quiet", text: "Click a collective to see how long each rank waited in it; hover to see its counterparts." }),
-    );
-    return;
-  }
+  details.parentElement?.classList.toggle("tl-alone", chosen < 0);
+  if (chosen < 0) return replace(details);
   const [title, , facts] = callWords(host.job, chosen);
   const close = h("button", { text: "×", title: "Close (Esc)", attrs: { "aria-label": "Close" }, on: { click: () => host.select(-1) } });
   const list = [...facts, ...measured(host)].flatMap(([name, value]) => [h("dt", { text: name }), h("dd", { text: value })]);

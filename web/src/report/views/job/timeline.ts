@@ -15,6 +15,7 @@ import { Viewport } from "../timeline/viewport";
 import { callWords, showDetails } from "./details";
 import { callAt, listenToInput, type Stage } from "./input";
 import { heightOf, orderedRanks, placed, type PlacedRank } from "./lanes";
+import { sideBar } from "../timeline/side";
 import { legendKeys, type Key } from "./legend";
 import { jobColours, paintMatch, paintRank, type JobColours } from "./paint";
 
@@ -81,8 +82,10 @@ export class JobTimeline implements View, Stage {
     this.stage = h("div", { class: "tl-stage", attrs: this.attributes() }, this.canvas, this.scroller);
     this.scroller.style.top = "0";
     const main = h("div", { class: "tl-main" }, this.ruler, this.stage);
+    const body = h("div", { class: "tl-body" }, main);
+    body.append(sideBar(body, this.details), this.details);
     host.classList.add("tl", "job-tl");
-    host.append(this.keys, this.bar(), this.status, h("div", { class: "tl-body" }, main, this.details));
+    host.append(this.keys, this.bar(), this.status, body);
     listenToInput(this);
     this.scroller.addEventListener("scroll", () => this.request());
     new ResizeObserver(() => this.width() !== this.viewport.width && this.arrange()).observe(main);

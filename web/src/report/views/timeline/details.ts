@@ -1,12 +1,14 @@
 // The panel with everything about the selected event.
 import { copyText, h, replace } from "../../../shared/dom";
 import { NONE, type Scene } from "../../data/scene";
-import { formatNs, formatPercent } from "../../../shared/format";
+import { formatNs, formatPercent, formatPlural } from "../../../shared/format";
 import { basicFacts, costFacts, gpuFacts, hostFacts, inputFacts, memberRow, type Fact } from "./facts";
 import { launchedInside } from "./links";
 import type { Model } from "./model";
 import { laneOf, selectRange, zoomTo } from "./moves";
 import type { Found } from "./search";
+import { Overview } from "./overview";
+import { runsOf } from "./runners";
 import { meanwhile, warpsText } from "./warps";
 
 const MOST_KERNELS = 12;
@@ -14,14 +16,23 @@ const MOST_KERNELS = 12;
 export class Details {
   readonly element = h("aside", { class: "tl-details", attrs: { "aria-label": "Details of the selected event", tabindex: "-1" } });
 
-  constructor(private readonly model: Model) {}
+  private readonly overview: Overview;
+
+  constructor(private readonly model: Model) {
+    this.overview = new Overview(model);
+  }
+
+  /** After the view moved: what stands here without an event is about what is in view. */
+  refresh(): void {
+    if (!this.model.event && this.element.offsetParent) this.overview.refresh();
+  }
 
   show(): void {
     const { event } = this.model;
-    this.element.classList.toggle("tl-none", !event);
+    this.element.parentElement?.classList.toggle("tl-alone", !event);
     if (!event) {
-      replace(this.element, h("p", { class: "quiet", text: "Click an event to see its details here." }));
-      return;
+      replace(this.element, this.overview.element);
+      return this.overview.refresh();
     }
     const scene = this.model.app.scenes[event.scene];
     const isGpu = scene.gpuEvent[event.row] >= 0;
@@ -105,7 +116,12 @@ export class Details {
   private context(scene: Scene, event: Found): HTMLElement | null {
     const path = scene.context(event.row).reverse();
     if (!path.length) return null;
-    const entries = path.map((row) => h("li", {}, this.link(scene, event.scene, row)));
+    const items = (rows: number[]): HTMLElement[] => rows.map((row) => h("li", {}, this.link(scene, event.scene, row)));
+    const entries = runsOf(path, (row) => scene.name(row)).flatMap(({ runner, frames }) => {
+      if (!runner) return items(frames);
+      const summary = h("summary", { class: "quiet", text: `${formatPlural(frames.length, "frame")} of the runner or profiler` });
+      return h("li", {}, h("details", {}, summary, h("ol", {}, ...items(frames))));
+    });
     return part("Called from, outermost first", h("ol", { class: "tl-path" }, ...entries));
   }
 

@@ -14,6 +14,7 @@ import { laneOf } from "./moves";
 import { paintLanes } from "./paint";
 import { listenToPointer } from "./pointer";
 import { paintRuler, rulerHeight } from "./ruler";
+import { sideBar } from "./side";
 import { sharpCanvas } from "./sharp";
 import { CanvasSurface } from "./surface";
 import { Tip } from "../../../shared/tip";
@@ -59,14 +60,10 @@ class Timeline {
     this.details = new Details(this.model);
     this.stage = h("div", { class: "tl-stage", attrs: stageAttributes(app) }, this.canvas, this.pinned, this.scroller);
     const main = h("div", { class: "tl-main" }, this.minimap.element, this.ruler, this.stage);
+    const body = h("div", { class: "tl-body tl-filled" }, main);
+    body.append(sideBar(body, this.details.element), this.details.element);
     host.classList.add("tl");
-    host.append(
-      ...notes(app),
-      this.legend.element,
-      this.toolbar.element,
-      this.toolbar.status,
-      h("div", { class: "tl-body" }, main, this.details.element),
-    );
+    host.append(...notes(app), this.toolbar.element, this.legend.element, body, this.legend.kinds);
     this.details.show();
     this.listen(main);
     this.resize();
@@ -147,6 +144,7 @@ class Timeline {
     this.minimap.showView();
     this.tip.hide(); // what was under the pointer may have moved away
     this.gutter.refresh();
+    this.details.refresh();
     const text = formatNs(model.viewport.span);
     if (this.corner.textContent !== text) this.corner.textContent = text;
     document.dispatchEvent(new CustomEvent("warplens:frame", { detail: performance.now() - began }));

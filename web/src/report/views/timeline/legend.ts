@@ -12,7 +12,8 @@ export class Legend {
     class: "tl-legend",
     attrs: { role: "group", "aria-label": "What the colours mean: press to hide or show" },
   });
-  private readonly kinds = h("div", { class: "tl-kinds quiet" });
+  /** What the colours of host events mean; below the picture. */
+  readonly kinds = h("div", { class: "tl-kinds quiet" });
 
   constructor(private readonly model: Model) {
     this.render();
@@ -27,13 +28,7 @@ export class Legend {
     // Arrows between warps take no time, and have no colour of their own.
     if (app.scenes.some(({ isInside }) => isInside)) names.splice(names.findIndex((name) => !total(name)) >>> 0);
     const hidden = new Set(app.store.get("hide"));
-    replace(
-      this.element,
-      ...names.map((name) => this.chip(name, spent, hidden.has(name), names)),
-      this.showAll(hidden),
-      this.pathChip(),
-      this.kinds,
-    );
+    replace(this.element, ...names.map((name) => this.chip(name, spent, hidden.has(name), names)), this.showAll(hidden), this.pathChip());
     replace(this.kinds, ...this.kernelKeys(), ...this.kindKeys());
   }
 

@@ -43,7 +43,7 @@ export class Model implements Picture {
     readonly app: App,
     readonly redraw: () => void,
   ) {
-    this.viewport = new Viewport(app.extent(), app.scenes.every(({ isInside }) => isInside) ? SHORTEST_INSIDE_NS : undefined);
+    this.viewport = new Viewport(app.extent(), app.scenes.every(({ isInside }) => isInside) ? SHORTEST_INSIDE_NS : undefined, app.home());
     this.origins = app.scenes.map((_, scene) => app.origin(scene));
     this.steps = app.scenes.map(stepWindows);
     this.lanes = lanesOf(app);
@@ -175,7 +175,7 @@ export class Model implements Picture {
   private readView(): void {
     const view = this.app.store.get("view");
     if (view && view[1] > view[0]) this.viewport.show(...view);
-    else this.viewport.showEverything();
+    else this.viewport.showHome();
   }
   private readEvent(): void {
     const event = this.app.store.get("event");

@@ -14,7 +14,7 @@ export function panBy(model: Model, pixels: number): void {
   model.moved();
 }
 
-/** Fits the selected time, then the selected event, then everything: each press the next that is not yet shown. */
+/** Fits the selected time, the selected event, what was shown at first, then everything: each press the next that is not yet shown. */
 export function fit(model: Model): void {
   const { viewport, windows, event } = model;
   const before = viewport.range;
@@ -25,7 +25,8 @@ export function fit(model: Model): void {
     viewport.frame(from, to);
     if (!isSameRange(viewport.range, before)) return model.moved();
   }
-  viewport.showEverything();
+  viewport.showHome();
+  if (isSameRange(viewport.range, before)) viewport.showEverything();
   model.moved();
 }
 

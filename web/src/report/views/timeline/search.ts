@@ -1,4 +1,5 @@
-// What the page's search finds on the timeline: flags per label, counts, and the next or previous match in time.
+// What the page's search finds on the timeline: flags per label, counts, and the next or previous match: GPU work in order
+// of time, then the host's.
 import type { App } from "../../app";
 import type { Scene } from "../../data/scene";
 
@@ -33,12 +34,13 @@ export class Search {
     this.gpuCount = gpu;
   }
 
-  /** The match after (or before) a moment of the timeline, round the corner where none is left, and its number. */
+  /** The match after (or before) another, or a moment of the timeline, round the corner where none is left, and its number. */
   next(time: number, from: Found | null, forward: boolean): (Found & { number: number }) | null {
     let beyond: Candidate | null = null;
     let first: Candidate | null = null;
     const sign = forward ? 1 : -1;
-    const here = { time, scene: from?.scene ?? -1, row: from?.row ?? -1 };
+    const onHost = from ? this.isOnHost(from.scene, from.row) : !forward && this.count > this.gpuCount;
+    const here = { time, onHost, scene: from?.scene ?? -1, row: from?.row ?? -1 };
     this.forEachMatch((candidate) => {
       if (from && candidate.scene === from.scene && candidate.row === from.row) return;
       if (sign * order(candidate, here) > 0 && (!beyond || sign * order(candidate, beyond) < 0)) beyond = candidate;
@@ -60,8 +62,13 @@ export class Search {
     this.flags?.forEach((flags, scene) => {
       const { start } = this.app.scenes[scene].data;
       const origin = this.app.origin(scene);
-      for (const row of matches(this.app.scenes[scene], flags)) visit({ time: start[row] - origin, scene, row });
+      for (const row of matches(this.app.scenes[scene], flags)) {
+        visit({ time: start[row] - origin, onHost: this.isOnHost(scene, row), scene, row });
+      }
     });
+  }
+  private isOnHost(scene: number, row: number): boolean {
+    return this.app.scenes[scene].gpuEvent[row] < 0;
   }
 }
 
@@ -73,8 +80,9 @@ export function* matches(scene: Scene, flags: Uint8Array): Generator<number> {
 
 interface Candidate extends Found {
   time: number;
+  onHost: boolean;
 }
 
 function order(a: Candidate, b: Candidate): number {
-  return a.time - b.time || a.scene - b.scene || a.row - b.row;
+  return Number(a.onHost) - Number(b.onHost) || a.time - b.time || a.scene - b.scene || a.row - b.row;
 }

@@ -17,8 +17,8 @@ const TIMES = [
   ["corrected", "Corrected", "Times as they nearly were without the profiler; tables keep the recorded ones"],
 ] as const;
 
-const HINT = "Drag to move · Ctrl+wheel zooms · ";
-const HINT_SELECT = "Shift+drag, or a drag on the ruler, selects time · ";
+const HINT = "Ctrl+wheel zooms · ";
+const HINT_SELECT = "Shift+drag selects time · ";
 
 export class Toolbar {
   readonly element: HTMLElement;
@@ -53,6 +53,7 @@ export class Toolbar {
           model.canSelect &&
           button("As a table", "The same GPU events as a table", () => model.app.go({ to: "table", table: "gpu_events" })),
       ),
+      this.status,
     );
     this.show();
   }

@@ -14,8 +14,10 @@ export class Viewport {
   constructor(
     readonly extent: readonly [number, number],
     private readonly shortest = SHORTEST_NS,
+    /** What is shown at first. */
+    readonly home: readonly [number, number] = extent,
   ) {
-    [this.from, this.to] = extent;
+    [this.from, this.to] = home;
   }
 
   get nsPerPixel(): number {
@@ -57,6 +59,9 @@ export class Viewport {
     const margin = Math.max(this.shortest / 2, (to - from) * room);
     this.show(from - margin, to + margin);
   }
+  showHome(): void {
+    [this.from, this.to] = this.home;
+  }
   showEverything(): void {
     [this.from, this.to] = this.extent;
   }
@@ -68,9 +73,9 @@ export class Viewport {
     this.show(middle - this.span / 2, middle + this.span / 2);
   }
 
-  /** In whole ns; null for everything. */
+  /** In whole ns; null for what is shown at first. */
   get range(): Range | null {
-    const [first, last] = this.extent;
+    const [first, last] = this.home;
     if (this.from === first && this.to === last) return null;
     return [Math.round(this.from), Math.round(this.to)];
   }
