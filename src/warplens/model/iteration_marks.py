@@ -1,15 +1,14 @@
 """Marks of iterations: what a serving engine writes into a trace around each forward pass, read from the name alone.
 
-| engine | name | where it is made |
-|---|---|---|
-| vLLM | `execute_context_1(888)_generation_3(3)` | `vllm/v1/worker/gpu_worker.py`, `annotate_profile` |
-| vLLM | `execute_891_context_1(sq888sk888sqsq…sqsk…)_generation_3(sq3sk…sqsq…sqsk…)` | the same, with `detailed_trace_annotation` |
-| vLLM | `execute_context_1(888_788544)_generation_0(0)` | forks before that: tokens and the sum of their squares |
-| vLLM | `execute_new_1_cached_3` | the same place until 2025 |
-| SGLang | `step[EXTEND bs=15 toks=15360]`, `step[DECODE bs=32 g_sq=32 …]` | `sglang/srt/utils/profile_utils.py` |
-| ATOM | `prefill[bs=2 tok=14721 ctx=[…] …]`, `decode[bs=117/128 tok=117 d=117]` | its model runner |
-| TensorRT-LLM | `[Executor] _forward_step 7: 1 ctx reqs, 888 ctx tokens, 3 gen reqs` | its PyExecutor; `executeStep: …` in C++ |
-| any program | `generate[EXTEND bs=1 c_sq=512 c_sk=512 …]`, `generate[DECODE bs=1 g_sq=1 g_sk=513 …]` | Warplens's own workloads |
+- vLLM (`vllm/v1/worker/gpu_worker.py`, `annotate_profile`): `execute_context_1(888)_generation_3(3)`; with
+  `detailed_trace_annotation` `execute_891_context_1(sq888sk888sqsq…sqsk…)_generation_3(sq3sk…sqsq…sqsk…)`; forks before
+  that `execute_context_1(888_788544)_generation_0(0)`, the tokens and the sum of their squares; until 2025
+  `execute_new_1_cached_3`
+- SGLang (`sglang/srt/utils/profile_utils.py`): `step[EXTEND bs=15 toks=15360]`, `step[DECODE bs=32 g_sq=32 …]`
+- ATOM: `prefill[bs=2 tok=14721 ctx=[…] …]`, `decode[bs=117/128 tok=117 d=117]`, 128 being the size of the graph
+- TensorRT-LLM: `[Executor] _forward_step 7: 1 ctx reqs, 888 ctx tokens, 3 gen reqs`, in C++ `executeStep: …`
+- any program, as Warplens's workloads do: `generate[EXTEND bs=1 c_sq=512 c_sk=512 c_sqsq=… c_sqsk=…]` and
+  `generate[DECODE bs=1 g_sq=1 g_sk=513 g_sqsq=1 g_sqsk=513]`
 
 Hugging Face's `generate` marks nothing.
 """
