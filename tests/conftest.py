@@ -134,9 +134,8 @@ def warm_compiler() -> Iterator[None]:
     from warplens.kernel_lab.compiling import child, launching
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(child, "subprocess", warm_python.WarmSubprocess(warm_python.TRITON))
-        # Scripts run with Triton's interpreter, which Triton chooses as it is loaded.
-        patched.setattr(launching, "subprocess", warm_python.WarmSubprocess(warm_python.TORCH))
+        for module in (child, launching):
+            patched.setattr(module, "subprocess", warm_python.WarmSubprocess(warm_python.TRITON))
         yield
 
 

@@ -30,7 +30,12 @@ OPTIMIZER = ("torch", "torch._inductor", "torch._dynamo")
 """What building an optimizer loads as well, which takes 2 s more; nothing else of the compiler is used by it."""
 MODELS = tuple(f"transformers.models.{name}.modeling_{name}" for name in ("bloom", "gpt2", "llama"))
 TRANSFORMERS = (*OPTIMIZER, "transformers", "transformers.generation", *MODELS)
-TRITON = ("torch", "triton")
+TRITON = (
+    "torch", "torch.utils.benchmark", "torch.fx.experimental.symbolic_shapes",
+    "triton", "triton.testing", "triton.profiler", "triton.compiler.code_generator",
+)  # fmt: skip
+"""Where kernels are compiled, and scripts run for their launches: not for the interpreter, which Triton chooses as it
+is loaded."""
 _starting = threading.Lock()
 
 

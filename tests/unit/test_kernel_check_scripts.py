@@ -20,6 +20,7 @@ from warplens.kernel_lab.compiling.records import ScriptLimits
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.launched import launches_of
 
+pytestmark = pytest.mark.usefixtures("warm_compiler")
 LIBRARY = """\
 import triton, triton.language as tl
 from triton.runtime.autotuner import Autotuner
@@ -106,6 +107,7 @@ library.apply[lambda meta: (triton.cdiv(256, meta["BLOCK"]),)](x, out, 256, libr
 assert torch.allclose(out, x * 2) and out.sum() == 2 * x.sum(), "kernels do not run here"
 torch.testing.assert_close(out, x * 2)
 library.pair[(1,)]((x, out), (64, 1))
+assert "torch._dynamo" not in sys.modules or sys.exit("PyTorch's compiler was loaded, which takes seconds")
 compiled = library.fill.warmup(torch.float16, 5, BLOCK=32, grid=(1,))
 assert "fill" in compiled.asm["ptx"] and compiled.n_regs > 0
 other = library.fill.warmup(out, 3, BLOCK=64, grid=(1,))
@@ -152,7 +154,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def noted(script: Path) -> ScriptLaunches:
+def noted(script: Path, warm_compiler: None) -> ScriptLaunches:
     return launches(str(script))
 
 

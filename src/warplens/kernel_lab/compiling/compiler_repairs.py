@@ -1,4 +1,5 @@
-"""Puts right what some versions of the compiler get wrong about lines, in the process that compiles.
+"""Puts right what some versions of the compiler get wrong about lines, in the process that compiles, and saves it the
+hash of itself.
 
 What is compiled stays the same: only the places in its texts change. Standard library and Triton only.
 """
@@ -6,6 +7,7 @@ What is compiled stays the same: only the places in its texts change. Standard l
 from __future__ import annotations
 
 import inspect
+from importlib import import_module
 from typing import Any
 
 _ASM_BEGIN, _ASM_END = "// begin inline asm", "// end inline asm"
@@ -14,6 +16,18 @@ _ASM_BEGIN, _ASM_END = "// begin inline asm", "// end inline asm"
 def repair_places() -> None:
     _keep_lines_of_inline_assembly()
     _keep_places_of_calls()
+
+
+def skip_hash_of_compiler() -> None:
+    """Triton names what it keeps by a hash of its own 500 MB: 2.4 s of CPU in each process that compiles. Here its
+    cache is a folder that nothing else writes to."""
+    for name in ("triton.runtime.cache", "triton.compiler.compiler"):
+        try:
+            module = import_module(name)
+        except ImportError:
+            continue
+        if hasattr(module, "triton_key"):
+            module.triton_key = lambda: "of one process"
 
 
 def _keep_lines_of_inline_assembly() -> None:

@@ -61,7 +61,9 @@ class StandInKernel:
         from triton.runtime.driver import driver
 
         from warplens.kernel_lab.compiling.compile_worker import source_of
+        from warplens.kernel_lab.compiling.compiler_repairs import skip_hash_of_compiler
 
+        skip_hash_of_compiler()
         arguments = [argument.argument for argument in self._record.arguments]
         source = source_of(self.function, arguments)
         return triton.compile(source, target=driver.active.get_current_target(), options=dict(self._record.options))

@@ -6,6 +6,7 @@ the right type and shape, whose memory the system provides when somebody touches
 
 from __future__ import annotations
 
+import math
 import mmap
 import sys
 from collections.abc import Iterator
@@ -57,12 +58,16 @@ def unfilled_tensors(tensors: UnfilledTensors) -> Iterator[None]:
         return isinstance(value, torch._C.Generator)
 
     class Unfilled(TorchDispatchMode):  # type: ignore[misc]
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False  # else its first op imports all of PyTorch's compiler, which takes two seconds
+
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             named = dict(kwargs or {})
             given, structure = pytree.tree_flatten((args, named))
             has_tensors = any(isinstance(value, torch.Tensor) for value in given)
             is_made = not has_tensors and _takes_device(func) and str(named.get("device") or "cpu") == "cpu"
-            if not (is_made or any(map(is_large, given))) or _is_cheap(func):
+            if not (is_made or any(map(is_large, given))) or _is_cheap(func) or (is_made and _is_small(func, args)):
                 return func(*args, **named)
             if func._schema.is_mutable and _returns_what_it_writes(func):
                 tensors.count += 1
@@ -86,6 +91,12 @@ def unfilled_tensors(tensors: UnfilledTensors) -> Iterator[None]:
 
 def _takes_device(func: Any) -> bool:
     return any(argument.name == "device" for argument in func._schema.arguments)
+
+
+def _is_small(func: Any, args: tuple[Any, ...]) -> bool:
+    """By the size that it is asked for: with no elements to make, PyTorch would load its symbolic algebra first."""
+    size = args[0] if args and func._schema.arguments[0].name == "size" else None
+    return isinstance(size, (list, tuple)) and all(type(side) is int for side in size) and math.prod(size) < LARGE
 
 
 def _is_cheap(func: Any) -> bool:
