@@ -182,6 +182,12 @@ def _template(libraries: tuple[str, ...]) -> socket.socket:
 @lru_cache
 def _started(libraries: tuple[str, ...]) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    begun = [known for known in (TORCH, OPTIMIZER) if known != libraries and libraries[: len(known)] == known]
+    if begun:  # goes on from a fork of one that has loaded the first of them
+        socket.send_fds(_started(begun[-1]), [json.dumps({"libraries": libraries}).encode()], [theirs.fileno()])
+        theirs.close()
+        atexit.register(ours.close)
+        return ours
     environment = {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     script = Path(__file__).with_name("warm_template.py")
     command = [sys.executable, str(script), str(theirs.fileno()), *libraries]

@@ -26,11 +26,11 @@ BYTES = 1 << 20
 
 
 def serve(connection: socket.socket, libraries: list[str]) -> list[str] | None:
-    """The words of the command in a fork; None in the template, at its end."""
-    for library in libraries:
-        importlib.import_module(library)
-    gc.collect()
-    gc.freeze()  # what forks share stays shared
+    """The words of the command in a fork; None in the template, at its end.
+
+    A fork that is to be the template of more libraries goes on here, with a connection of its own.
+    """
+    _load(libraries)
     while True:
         message, files, _, _ = socket.recv_fds(connection, BYTES, 4)
         _reap(os.WNOHANG)
@@ -39,9 +39,21 @@ def serve(connection: socket.socket, libraries: list[str]) -> list[str] | None:
             return None
         if os.fork() == 0:
             connection.close()
-            return _watched(json.loads(message), files[:3], files[3])
+            request = json.loads(message)
+            if "libraries" not in request:
+                return _watched(request, files[:3], files[3])
+            connection = socket.socket(fileno=files[0])
+            _load(request["libraries"])
+            continue
         for file in files:
             os.close(file)
+
+
+def _load(libraries: list[str]) -> None:
+    for library in libraries:
+        importlib.import_module(library)
+    gc.collect()
+    gc.freeze()  # what forks share stays shared
 
 
 def _reap(options: int) -> None:

@@ -18,7 +18,7 @@ from warplens.kernel_lab.comparing import compare_facts
 from warplens.profiles.kernel_check import OpenedCheck
 from warplens.proof.run_kernels import check_run
 
-pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+pytestmark = [pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"), pytest.mark.usefixtures("warm_compiler")]
 H100 = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0, "numSms": 132}
 
 
@@ -35,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def opened(run: Path) -> OpenedCheck:
+def opened(run: Path, warm_compiler: None) -> OpenedCheck:
     profile = warplens.open(run).with_timeline()
     return OpenedCheck(check_run(profile.workspace, run, allow_source=True), str(run))
 

@@ -20,6 +20,7 @@ from warplens.kernel_lab.tracing.interpreter import libdevice  # noqa: E402
 from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter  # noqa: E402
 from warplens.kernel_lab.tracing.watching.script import traced_script  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("warm_compiler")
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU nothing stands in for it")
 KERNELS = """\
 import torch, triton, triton.language as tl

@@ -21,6 +21,7 @@ from warplens.kernel_lab.compiling.stand_in_cards import CARDS, DEFAULT  # noqa:
 from warplens.kernel_lab.compiling.stand_in_driver import StandInEvent, once  # noqa: E402
 from warplens.kernel_lab.tracing.watching.script import traced_script  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("warm_compiler")
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU nothing stands in for it")
 HEAD = """\
 import torch, triton, triton.language as tl

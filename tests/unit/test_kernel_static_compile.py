@@ -126,6 +126,7 @@ def test_the_cache_keeps_to_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert sorted(path.stem for path in place.iterdir()) == ["b", "c"]
 
 
+@pytest.mark.usefixtures("warm_compiler")
 def test_a_kernel_that_does_not_compile_is_a_record_with_tritons_words_and_line() -> None:
     kernel = load_kernel(f"{KERNELS}/faulty_products.py::uneven_kernel")
     artefacts = compile_all(kernel, [CompileJob(kernel.signature("*i32, 48"), TARGETS["sm90"])], cache=False)[0]
@@ -137,6 +138,7 @@ def test_a_kernel_that_does_not_compile_is_a_record_with_tritons_words_and_line(
     assert artefacts.failure.file.endswith("faulty_products.py") and artefacts.texts == {}
 
 
+@pytest.mark.usefixtures("warm_compiler")
 def test_a_compiler_that_crashes_takes_only_its_own_job_along(copy_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that makes the compiler abort on one constant stands for an assertion in C++."""
     copy_file.write_text(
@@ -152,6 +154,7 @@ def test_a_compiler_that_crashes_takes_only_its_own_job_along(copy_file: Path, m
     assert second.failure is not None and "SIGABRT" in second.failure.message
 
 
+@pytest.mark.usefixtures("warm_compiler")
 def test_files_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path, copy_file: Path) -> None:
     kernel = load_kernel(f"{copy_file}::copy")
     signature = kernel.signature("*fp16, *fp16, i32, 64")
@@ -173,6 +176,7 @@ def test_lines_inside_inline_assembly_do_not_drift() -> None:
     assert without_lines_in_assembly(ptx) == ptx.replace("\t.loc\t1 15 9\n", "")
 
 
+@pytest.mark.usefixtures("warm_compiler")
 def test_the_launches_of_a_script_give_signatures_grids_and_options(copy_file: Path) -> None:
     pytest.importorskip("torch")
     script = copy_file.with_name("script.py")
