@@ -3,6 +3,7 @@
 | registry | source | its tables |
 |---|---|---|
 | `TABLES` | `Workspace` | of every trace, in the order of a report |
+| `SERVING_TABLES` | `Workspace` | of the trace of a served model: iterations, phases, latency |
 | `TRACE_TABLES` | `Workspace` | all tables of a trace: these, those of a replay, and those made on demand |
 | `UNIT_TABLES` | `Workspace` | made on demand: unique kernels and units |
 | `GRAPH_TABLES` | `Workspace` | made on demand: what bounds a step, and its critical path |
@@ -22,6 +23,7 @@ from warplens.analyses.inside_kernels.regions import regions
 from warplens.analyses.inside_kernels.warp_regions import warp_regions
 from warplens.analyses.quality import quality
 from warplens.analyses.roofline.tables import PARAMS, ceilings, cost_coverage, family_table, roofline
+from warplens.analyses.serving.registry import SERVING_TABLES
 from warplens.analyses.time.activity import activity
 from warplens.analyses.time.durations import kernel_durations, short_kernels
 from warplens.analyses.time.gaps import gaps, idle
@@ -81,6 +83,7 @@ GRAPH_TABLES: Final = {
 }
 TRACE_TABLES: Final[dict[str, TableEntry[Workspace]]] = {
     **TABLES,
+    **SERVING_TABLES,
     **TRACE_REPLAY_TABLES,
     **UNIT_TABLES,
     **EVENT_TABLES,

@@ -37,8 +37,21 @@ EXPENDABLE = (
     *("concrete_inputs", "input_strides", "op_category", "kernel_category", "forward", "backward"),
     *("approximate", "step_us", "ceiling", "arch", "unit", "intensity", "family", "module", "line", "lost_us"),
 )
-# Columns that go last, by table: what a module and those inside it take, forward and backward.
-KEPT = {"modules": ("subtree_percent", "subtree_forward_us", "subtree_backward_us")}
+# Columns that go last, by table: what a module and those inside it take, forward and backward; how fast a model serves.
+KEPT = {
+    "modules": ("subtree_percent", "subtree_forward_us", "subtree_backward_us"),
+    "iterations": ("phase", "requests", "prefill_tokens", "decode_tokens", "time_ms", "gap_ms", "tokens_per_s"),
+    "serving_phases": (
+        "iterations",
+        "requests",
+        "tokens_per_s",
+        "median_ms",
+        "busy_percent",
+        "mfu_percent",
+        "mbu_percent",
+    ),
+    "slow_iterations": ("interval_ms", "excess_ms", "cause", "cause_ms"),
+}
 # Cells of a column that says nothing of any row.
 NOTHING = frozenset({"", "–", "0", "0.0", "0.000", "0 FLOP"})
 TOTALS = frozenset({"total_us", "kernel_us"})

@@ -1,4 +1,4 @@
-"""Steps: from `ProfilerStep#` marks, else from an annotation that repeats, else none."""
+"""Steps: from `ProfilerStep#` marks or a serving engine's marks of its passes, else from an annotation that repeats."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from warplens.model.iteration_marks import parse_mark
 from warplens.model.kinds import NESTED, NONE
 from warplens.model.quality import Note
 from warplens.model.trace import SIDE_FRAMES, Ints, Trace
@@ -34,7 +35,7 @@ class Marks(NamedTuple):
 
 
 def mark_steps(trace: Trace) -> Trace:
-    marks = _profiler_steps(trace) or _repeating_annotation(trace) or _optimizer_steps(trace)
+    marks = _marked(trace) or _repeating_annotation(trace) or _optimizer_steps(trace)
     if marks is None:
         return trace.with_columns(Note("no_steps"))
     # Steps of several threads could overlap; a later one never starts before the earlier one ends.
@@ -72,6 +73,36 @@ def _annotations(trace: Trace) -> tuple[Ints, list[str]]:
 def _marks(trace: Trace, rows: Ints, numbers: list[int], names: list[str], origin: str) -> Marks:
     start = trace.ints("start_ns")[rows]
     return Marks(numbers, names, start, start + trace.ints("dur_ns")[rows], origin)
+
+
+def _marked(trace: Trace) -> Marks | None:
+    """Steps of the profiler, or passes of a served model where there are more of them."""
+    steps, passes = _profiler_steps(trace), _served_passes(trace)
+    if steps is None or passes is None:
+        return steps or passes
+    return passes if len(passes.numbers) > len(steps.numbers) else steps
+
+
+def _served_passes(trace: Trace) -> Marks | None:
+    """Passes that an engine marks, of the thread that marks most; what follows a pass up to the next is its own."""
+    rows, names = _annotations(trace)
+    marks = {name: parse_mark(name) for name in set(names)}
+    lanes: dict[int, list[int]] = {}
+    for index, name in enumerate(names):
+        mark = marks[name]
+        if mark is not None and not mark.is_draft:
+            lanes.setdefault(int(trace.ints("lane")[rows[index]]), []).append(index)
+    chosen: list[int] = []
+    reached = NONE
+    start, end = trace.ints("start_ns")[rows], (trace.ints("start_ns") + trace.ints("dur_ns"))[rows]
+    for index in max(lanes.values(), key=len, default=[]):
+        if start[index] >= reached:  # a mark inside a mark is of the same pass
+            chosen.append(index)
+            reached = end[index]
+    if len(chosen) < 2:
+        return None
+    found = _marks(trace, rows[chosen], list(range(len(chosen))), [names[index] for index in chosen], "")
+    return found._replace(end=np.append(found.start[1:], found.end[-1]))
 
 
 def _profiler_steps(trace: Trace) -> Marks | None:

@@ -1,0 +1,180 @@
+"""Iterations of a served model, and the GPU work of each.
+
+GPU work belongs to the iteration that launched it: engines prepare the next iteration while the GPU still works on this
+one. What is launched after a mark's end (sampling, copies of its results) belongs to it until the next mark, for as
+long as the mark itself lasts at most. On the GPU an iteration lasts from the end of the one before to its own end, so
+that times add up to the whole; of that the time before its first event is the gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from warplens.analyses.serving.inferring import inferred_spans
+from warplens.analyses.serving.spans import Span, marked_spans
+from warplens.analyses.shared import shared
+from warplens.analyses.workspace import Workspace
+from warplens.model.intervals import covered_until, union
+from warplens.model.kinds import NONE
+from warplens.model.trace import Bools, Ints, Trace
+
+MARK: Final = "mark"
+ANNOTATION: Final = "annotation"
+INFERRED: Final = "inferred"
+
+
+@dataclass(frozen=True)
+class Served:
+    """The iterations of a trace by start; `event_iteration` has one entry per GPU event, -1 for none."""
+
+    spans: tuple[Span, ...]
+    source: str
+    """How they are known: `MARK`, `ANNOTATION` or `INFERRED`."""
+    reason: str
+    """What they are inferred from."""
+    host_end_ns: Ints
+    """Where the launches of each iteration end."""
+    event_iteration: Ints
+    ranks: int = 1
+    """Threads or processes that mark the same iterations."""
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def rows_of_phase(self, phase: str) -> Ints:
+        return np.flatnonzero([span.mark.phase == phase for span in self.spans])
+
+
+class Windows(NamedTuple):
+    """The times of iterations on the GPU, in ns; of one without GPU work its time on the host."""
+
+    has_gpu: Bools
+    first_ns: Ints
+    """Start of the first event."""
+    start_ns: Ints
+    """End of the iteration before, or of what reaches furthest; for the first one its first event's start."""
+    end_ns: Ints
+    gap_ns: Ints
+    busy_ns: Ints
+    order: Ints
+    """Iterations with GPU work in the order of their first events."""
+
+    @property
+    def time_ns(self) -> Ints:
+        return self.end_ns - self.start_ns
+
+
+@shared
+def served(work: Workspace) -> Served | None:
+    """The iterations of a trace; None where it has none."""
+    return find_iterations(work.trace)
+
+
+def is_served(work: Workspace) -> bool:
+    return served(work) is not None
+
+
+def find_iterations(trace: Trace) -> Served | None:
+    spans, source, reason = marked_spans(trace), MARK, ""
+    if spans:
+        source = MARK if spans[0].engine_written else ANNOTATION
+    else:
+        spans, reason = inferred_spans(trace)
+        source = INFERRED
+    if not spans:
+        return None
+    lanes = _by_lane(spans)
+    iterations, ranks = _joined(lanes)
+    return _assigned(trace, iterations, source, reason, ranks)
+
+
+def _by_lane(spans: Sequence[Span]) -> dict[int, list[Span]]:
+    lanes: dict[int, list[Span]] = {}
+    for span in spans:
+        lanes.setdefault(span.lane, []).append(span)
+    return lanes
+
+
+def _joined(lanes: dict[int, list[Span]]) -> tuple[list[tuple[Span, ...]], int]:
+    """Iterations with a span per thread: threads that mark the same passes in the same order are one engine's ranks."""
+    sequences = {tuple(span.name for span in spans) for spans in lanes.values()}
+    if len(lanes) > 1 and len(sequences) == 1:
+        joined = [tuple(spans) for spans in zip(*lanes.values(), strict=True)]
+        return sorted(joined, key=lambda spans: min(span.start_ns for span in spans)), len(lanes)
+    alone = [(span,) for spans in lanes.values() for span in spans]
+    return sorted(alone, key=lambda spans: (spans[0].start_ns, spans[0].lane)), 1
+
+
+def _assigned(trace: Trace, iterations: list[tuple[Span, ...]], source: str, reason: str, ranks: int) -> Served:
+    numbered = [(span, number) for number, spans in enumerate(iterations) for span in spans]
+    gpu = trace.gpu_rows
+    launch, op = trace.ints("launch")[gpu], trace.ints("op")[gpu]
+    cause = np.where(launch >= 0, launch, op)
+    moment = np.where(cause >= 0, trace.ints("start_ns")[np.maximum(cause, 0)], NONE)
+    marked_lane = _marked_lanes(trace, sorted({span.lane for span, _ in numbered}))
+    lane = np.where(cause >= 0, marked_lane[trace.ints("lane")[np.maximum(cause, 0)]], NONE)
+    of_event = np.full(len(gpu), NONE, np.int64)
+    ends = np.zeros(len(iterations), np.int64)
+    for own in sorted({span.lane for span, _ in numbered}):
+        mine = [(span, number) for span, number in numbered if span.lane == own]
+        begin = np.array([span.start_ns for span, _ in mine])
+        end = _extended([span for span, _ in mine])
+        numbers = np.array([number for _, number in mine])
+        np.maximum.at(ends, numbers, end)
+        place = np.searchsorted(begin, moment, side="right") - 1
+        inside = (lane == own) & (place >= 0) & (moment < end[np.maximum(place, 0)])
+        of_event[inside] = numbers[place[inside]]
+    first = tuple(replace(spans[0], start_ns=min(span.start_ns for span in spans),
+                          end_ns=max(span.end_ns for span in spans)) for spans in iterations)  # fmt: skip
+    return Served(first, source, reason, ends, of_event, ranks)
+
+
+def _marked_lanes(trace: Trace, marked: list[int]) -> Ints:
+    """For each lane the one whose marks its launches belong to: itself, else one of its process, else the only one."""
+    processes = trace.lanes["process"].to_list()
+    of_process = {processes[lane]: lane for lane in reversed(marked)}
+    otherwise = marked[0] if len(marked) == 1 else NONE
+    return np.array(
+        [lane if lane in marked else of_process.get(process, otherwise) for lane, process in enumerate(processes)],
+        np.int64,
+    )
+
+
+def _extended(spans: list[Span]) -> Ints:
+    """The ends of spans on one thread with what follows them up to the next."""
+    begin = np.array([span.start_ns for span in spans])
+    end = np.array([span.end_ns for span in spans])
+    following = np.append(begin[1:], np.iinfo(np.int64).max)
+    ends: Ints = np.minimum(following, 2 * end - begin + 1)
+    return ends
+
+
+@shared
+def windows(work: Workspace) -> Windows:
+    iterations = served(work)
+    assert iterations is not None  # tables of iterations exist only where there are some
+    count, own = len(iterations), iterations.event_iteration
+    start = work.gpu["start_ns"].to_numpy()
+    end = start + work.gpu["dur_ns"].to_numpy()
+    far = np.iinfo(np.int64).max
+    first, last = np.full(count, far, np.int64), np.full(count, NONE, np.int64)
+    known = own >= 0
+    np.minimum.at(first, own[known], start[known])
+    np.maximum.at(last, own[known], end[known])
+    has_gpu = last >= 0
+    order = np.flatnonzero(has_gpu)
+    order = order[np.lexsort((last[order], first[order]))]
+    reached = np.maximum.accumulate(last[order])
+    before = np.append(first[order[:1]], reached[:-1])
+    begin = np.array([span.start_ns for span in iterations.spans])
+    stop = np.array([span.end_ns for span in iterations.spans])
+    begin[order], stop[order] = before, reached
+    gap, busy = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    gap[order] = np.maximum(0, first[order] - before)
+    working = union(start, end)
+    busy[order] = covered_until(working, stop[order]) - covered_until(working, begin[order])
+    return Windows(has_gpu, np.where(has_gpu, first, NONE), begin, stop, gap, busy, order)

@@ -1,0 +1,96 @@
+"""What each iteration computes and moves: operations, bytes, keys and values, where the costs of its ops are known."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from warplens.analyses.roofline.costing import costing
+from warplens.analyses.roofline.utilization import utilization
+from warplens.analyses.serving.iterations import served
+from warplens.analyses.shared import shared
+from warplens.analyses.workspace import Workspace
+from warplens.costs import Cost
+from warplens.costs.tensors import ITEM_BYTES
+from warplens.model.trace import Ints
+from warplens.model.tree import Floats
+
+NOT_MEMORY: Final = ("transfer", "collective")
+"""Families whose bytes go over links, not through the GPU's memory."""
+
+
+class Work(NamedTuple):
+    """Sums per iteration."""
+
+    flop: Floats
+    bytes: Floats
+    kernel_ns: Ints
+    costed_ns: Ints
+    """GPU time of what has a cost."""
+    cache_bytes: Floats
+    """Keys and values that attention reads; 0 where no attention has a cost."""
+
+
+class Peaks(NamedTuple):
+    """What all GPUs of the trace could do by their data sheets; 0 where it is not known."""
+
+    flops: float
+    bytes_per_s: float
+    peak_of: str
+
+
+@shared
+def iteration_work(work: Workspace) -> Work:
+    iterations = served(work)
+    assert iterations is not None
+    costs = costing(work)
+    flop = np.array([float(cost.flop) for cost in costs.costs] + [0.0])
+    moved = np.array([float(cost.bytes) if cost.family not in NOT_MEMORY else 0.0 for cost in costs.costs] + [0.0])
+    cache = np.array([_cache_bytes(cost) for cost in costs.costs] + [0.0])
+    of_group = costs.groups["cost"].to_numpy()
+    firsts = np.unique(costs.event_call, return_index=True)[1]
+    own = iterations.event_iteration
+    firsts = firsts[own[firsts] >= 0]
+    cost_of_call = of_group[costs.event_group[firsts]]
+    duration = work.gpu["dur_ns"].to_numpy()
+    known = own >= 0
+    costed = known & (of_group[costs.event_group] >= 0)
+    count = len(iterations)
+    call_sums = (
+        np.bincount(own[firsts], weights=values[cost_of_call], minlength=count).astype(np.float64)
+        for values in (flop, moved, cache)
+    )
+    time_sums = (
+        np.bincount(own[chosen], weights=duration[chosen], minlength=count).astype(np.int64)
+        for chosen in (known, costed)
+    )
+    flops, all_bytes, cache_bytes = call_sums
+    kernel_ns, costed_ns = time_sums
+    return Work(flops, all_bytes, kernel_ns, costed_ns, cache_bytes)
+
+
+def _cache_bytes(cost: Cost) -> float:
+    """Bytes of keys and values of one attention."""
+    if cost.family != "attention":
+        return 0.0
+    sizes = dict(cost.params)
+    if "kv_bytes" in sizes:
+        return float(sizes["kv_bytes"])
+    try:
+        tokens, heads = float(sizes["B"]) * float(sizes["Nkv"]), float(sizes["Hkv"])
+        width = float(sizes["D"]) + float(sizes["Dv"])
+    except (KeyError, ValueError):
+        return 0.0
+    return tokens * heads * width * ITEM_BYTES.get(cost.dtype, 0.0)
+
+
+@shared
+def peaks(work: Workspace) -> Peaks:
+    gpu, used = work.hardware, utilization(work)
+    if gpu is None:
+        return Peaks(0.0, 0.0, "")
+    gpus = max(1, work.gpu["device"].n_unique())
+    # The data sheet's figures, as everybody's MFU and MBU are.
+    bandwidth = gpu.datasheet.bandwidth_tbps or gpu.bandwidth_tbps().value
+    return Peaks((used.peak_tflops * 1e12 if used else 0.0), bandwidth * 1e12 * gpus, used.peak_of if used else "")
