@@ -34,6 +34,13 @@ GRAPH_CAPTURES: Final = "graph_captures/"
 GRAPH_CAPTURE_INDEX: Final = GRAPH_CAPTURES + "captures.json"
 """What is known of each capture, and which graph each replay of the recorded window launched."""
 GRAPH_CAPTURES_VERSION: Final = 1
+MEMORY_SNAPSHOT: Final = "memory_snapshot.pickle.gz"
+"""The snapshot of PyTorch's CUDA allocator at the end of the recorded window, with its history."""
+MEMORY_SNAPSHOT_OOM: Final = "memory_snapshot_oom.pickle.gz"
+"""The same when the program first ran out of memory."""
+MEMORY_FACTS: Final = "memory.json"
+"""The allocator's statistics, and the addresses of parameters, gradients, optimizer states and buffers by name."""
+MEMORY_VERSION: Final = 1
 PARTIAL: Final = re.compile(r"\.partial-\d+$")
 """What a bundle's folder is called while it is being written."""
 

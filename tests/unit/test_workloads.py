@@ -295,6 +295,21 @@ class Spy:
         return Mode()
 
 
+def test_generation_marks_its_passes_as_serving_engines_do(torch: Any) -> None:
+    from warplens.model.iteration_marks import parse_mark
+
+    plan = tiny("bloom-560m", mode="infer", batch=3, prompt_tokens=7, new_tokens=3)
+    built, here = built_on_cpu(torch, plan)
+    decoder = StaticDecoder(torch, plan, built, make_feed(plan, built, here).data).prepare()
+    for generate in (make_iteration(plan, built, here, PhaseScopes()), lambda: decoder.generate(PhaseScopes())):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+            generate()
+        marks = [mark for event in profiler.events() if (mark := parse_mark(event.name))]
+        assert [mark.phase for mark in marks] == ["prefill", "decode", "decode"]
+        assert (marks[0].context.requests, marks[0].context.query_tokens, marks[0].context.query_keys) == (3, 21, 147)
+        assert [mark.generation.key_tokens for mark in marks[1:]] == [24, 27]
+
+
 @pytest.mark.parametrize("model", LANGUAGE_MODELS)
 def test_generation_with_either_cache_makes_the_tokens_of_a_run_without_one(
     torch: Any, recorder: Recorder, model: str

@@ -23,6 +23,7 @@ from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.environment import seconds_from
 from warplens.capture.graph_captures import CaptureHost, GraphCaptures, RunningRecording
+from warplens.capture.memory_history import MemoryHistory
 from warplens.capture.plain_steps import PlainSteps, wait_for_gpu, write_timing
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
@@ -89,6 +90,8 @@ class TorchBackend:
         self._paused_at: float | None = None
         self._is_over = self._has_ops = False
         self._captures = self._watched_captures()
+        wants_memory = plan.memory and plan.data == "trace"
+        self._memory = MemoryHistory(self.torch, staging, is_whole=not plan.steps) if wants_memory else None
         self._failure: Exception | None = None
         if not self.has_gpu:
             self.notes.append("no GPU visible to PyTorch: only the host's side is recorded")
@@ -100,6 +103,8 @@ class TorchBackend:
             raise WarplensError("PyTorch's profiler is recording already, and there can be one at a time in a process")
         record_ops(self.torch, True)
         self._captures.install()
+        if self._memory is not None:
+            self._memory.begin_run()
         self._open(self._phases.now)
         if self.plan.steps and self._phases.now == MEASURED:
             self._open_mark()
@@ -140,6 +145,8 @@ class TorchBackend:
             self._close_mark()
             self._phases.advance(is_recorded=self._recording is not None)
             after = self._phases.now
+            if self._memory is not None:
+                self._memory.step_ended(self._phases.steps_seen)
             if before != after:
                 self._close(before)
                 self._try(self._open, after)
@@ -181,6 +188,9 @@ class TorchBackend:
         is_light_kept = (self.staging.folder / bundle_files.LIGHT_TRACE).exists()
         write_timing(self.staging, self._plain.windows, self._light_marks_ns if is_light_kept else ())
         self._captures.write()
+        if self._memory is not None:
+            self._memory.stop()
+            self.notes += self._memory.notes
         self._add_notes()
         return BackendFacts(self._phases.steps_seen, self.has_gpu, self._phases.measured)
 
@@ -190,6 +200,8 @@ class TorchBackend:
         self._recording = self._next = None
         self._plain.drop()
         self._captures.forget()
+        if self._memory is not None:
+            self._memory.forget()
         if self._other_profiler is not None:
             self._other_profiler.forget()
         if self._ticker is not None:
@@ -224,6 +236,8 @@ class TorchBackend:
         else:
             self._recording, self._next = self._next or self._new_recording(phase), None
             self._opened = phase
+            if self._memory is not None and phase == MEASURED:
+                self._memory.begin_window()
             self._recording.start()
             self._began = time.monotonic()
             self._other_profiler = OtherProfiler(self.torch, self._on_other_profiler)
@@ -326,6 +340,8 @@ class TorchBackend:
             self._end("replaced this one")
             self._written = None
             return
+        if self._memory is not None and phase == MEASURED:
+            self._memory.end_window()
         self._has_ops |= holds_ops(plain)
         if self._folder is not None:
             self._folder.add(plain, seconds)

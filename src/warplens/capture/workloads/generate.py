@@ -12,6 +12,7 @@ from warplens.capture.workloads.build import Built
 from warplens.capture.workloads.graphs import WARMUPS, Work, captured
 from warplens.capture.workloads.inputs import make_feed
 from warplens.capture.workloads.libraries import load_torch, transformers_class
+from warplens.capture.workloads.marks import decode_mark, prefill_mark
 from warplens.capture.workloads.options import WorkloadPlan
 from warplens.capture.workloads.phases import PhaseScopes
 from warplens.capture.workloads.worker import Worker
@@ -29,19 +30,20 @@ def make_generation(plan: WorkloadPlan, built: Built, worker: Worker, phases: Ph
 
 def _generate(torch: Any, plan: WorkloadPlan, module: Any, ids: Any, phases: PhaseScopes) -> Any:
     with torch.no_grad():
-        with phases("prefill", tokens=ids.numel()):
+        with phases("prefill", tokens=ids.numel()), phases.forward_pass(prefill_mark(*ids.shape)):
             output = module(input_ids=ids, use_cache=True, logits_to_keep=1)
             tokens = [output.logits[:, -1:].argmax(-1)]
         if plan.new_tokens > 1:
             with phases("decode", tokens=plan.batch * (plan.new_tokens - 1)):
-                for _ in range(plan.new_tokens - 1):
-                    output = module(
-                        input_ids=tokens[-1],
-                        past_key_values=output.past_key_values,
-                        use_cache=True,
-                        logits_to_keep=1,
-                    )
-                    tokens.append(output.logits[:, -1:].argmax(-1))
+                for number in range(1, plan.new_tokens):
+                    with phases.forward_pass(decode_mark(plan.batch, plan.prompt_tokens + number)):
+                        output = module(
+                            input_ids=tokens[-1],
+                            past_key_values=output.past_key_values,
+                            use_cache=True,
+                            logits_to_keep=1,
+                        )
+                        tokens.append(output.logits[:, -1:].argmax(-1))
         return torch.cat(tokens, dim=1)
 
 
@@ -73,14 +75,15 @@ class StaticDecoder:
     def generate(self, phases: PhaseScopes) -> Any:
         torch, plan = self._torch, self._plan
         with torch.no_grad():
-            with phases("prefill", tokens=self._ids.numel()):
+            with phases("prefill", tokens=self._ids.numel()), phases.forward_pass(prefill_mark(*self._ids.shape)):
                 self.prefill()
                 tokens = [self._token.clone()]
             if plan.new_tokens > 1:
                 with phases("decode", tokens=plan.batch * (plan.new_tokens - 1)):
-                    for _ in range(plan.new_tokens - 1):
-                        self._step()
-                        tokens.append(self._token.clone())
+                    for number in range(1, plan.new_tokens):
+                        with phases.forward_pass(decode_mark(plan.batch, plan.prompt_tokens + number)):
+                            self._step()
+                            tokens.append(self._token.clone())
             return torch.cat(tokens, dim=1)
 
     def prefill(self) -> None:

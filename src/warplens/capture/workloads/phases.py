@@ -25,6 +25,14 @@ class PhaseScopes:
             yield
 
     @contextmanager
+    def forward_pass(self, mark: str) -> Iterator[None]:
+        """One pass of a model that generates, marked as serving engines mark theirs."""
+        from warplens.capture.session import annotated
+
+        with annotated(mark):
+            yield
+
+    @contextmanager
     def iteration(self, number: int | None) -> Iterator[None]:
         """One iteration, ended by a step; None is a warm-up, which is named so and not logged."""
         from warplens.capture import scope, step

@@ -81,7 +81,9 @@ class ProfileVerb(Verb):
         )
         parser.add_argument("--no-shapes", action="store_true", help="do not record the shapes of op arguments")
         parser.add_argument("--stacks", action="store_true", help="record Python frames and nn.Modules (slower)")
-        parser.add_argument("--memory", action="store_true", help="record memory allocations")
+        parser.add_argument(
+            "--memory", action="store_true", help="record memory allocations, and the CUDA allocator's snapshot"
+        )
         parser.add_argument("--execution-trace", choices=("step", "all", "none"), default="step",
                             help="record PyTorch's ExecutionTrace: of one extra step (default), or of all steps, which "
                                  "makes them several times slower")  # fmt: skip
