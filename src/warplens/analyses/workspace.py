@@ -21,6 +21,7 @@ from warplens.passes.climb import climb
 from warplens.passes.survey import is_graph_launch
 
 if TYPE_CHECKING:
+    from warplens.analyses.serving.iterations import Served
     from warplens.proof.result_file import ProofResult
     from warplens.replay.result_file import ReplayResult
 
@@ -57,6 +58,8 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
     """Reads `light`; None where the trace comes without it."""
     proof: ProofResult | None = None
     """What experiments for this trace's findings measured, where that was given."""
+    passes: Served | None = None
+    """The iterations of a trace that was cut down to one phase of serving; None where they are still to be found."""
 
     @cached_property
     def light(self) -> Trace | None:

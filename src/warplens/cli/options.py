@@ -19,6 +19,7 @@ MOST_RANKS = 1_000_000
 SAFE_CSV = "safe"
 """What `--csv-safe` makes of `args.csv`."""
 SEVERAL = "may be given several times"
+SERVING_PHASES = ("prefill", "decode", "mixed")
 
 
 def add_trace(parser: argparse.ArgumentParser, *, jobs: bool = False, several_ranks: bool = False) -> None:
@@ -49,6 +50,7 @@ def add_opening(parser: argparse.ArgumentParser, *, several_ranks: bool = False)
                        help=f"CSV page of Nsight Compute for the same program; {SEVERAL}")  # fmt: skip
     group.add_argument("--replay", default="", metavar="FILE", help="result of a replay of this trace")
     group.add_argument("--proof", default="", metavar="FILE", help="what `prove` measured of this trace's findings")
+    add_phase(group)
     add_rank(group, several=several_ranks)
 
 
@@ -56,14 +58,16 @@ def add_shared_opening(parser: argparse._ActionsContainer) -> None:
     """What also a comparison takes, for both of its traces."""
     parser.add_argument("--rules", action="append", default=[], metavar="FILE",
                         help=f"additional kernel-category rules (TOML); {SEVERAL}")  # fmt: skip
-    parser.add_argument("--graph-capture", action="append", default=[], metavar="PATH",
-                        help="trace of the capture of this run's CUDA or HIP graphs, or a folder of such traces: "
-                             f"kernels of graphs get their ops, shapes and modules; {SEVERAL}")  # fmt: skip
     parser.add_argument("--gap", default="", metavar="TIME", help="shortest idle gap to list (default 10us)")
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the cache of parsed traces")
     parser.add_argument("--max-size", default="", metavar="SIZE",
                         help="largest size that a packed file may unpack to (default 4GiB or 64 times the file, at "
                              "most half of the free memory)")  # fmt: skip
+
+
+def add_phase(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--phase", choices=SERVING_PHASES, default="",
+                        help="only the iterations of a served model that prefill, decode, or do both")  # fmt: skip
 
 
 def add_rank(parser: argparse._ActionsContainer, *, several: bool = False) -> None:

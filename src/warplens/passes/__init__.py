@@ -15,8 +15,7 @@ from warplens.passes.nest import nest
 from warplens.passes.steps import mark_steps
 from warplens.passes.survey import survey
 
-Pass = Callable[[Trace], Trace]
-PASSES: Final[tuple[Pass, ...]] = (
+PASSES: Final[tuple[Callable[[Trace], Trace], ...]] = (
     limit_devices,
     nest,
     link_launches,
@@ -27,14 +26,9 @@ PASSES: Final[tuple[Pass, ...]] = (
 )
 
 
-def run_passes(trace: Trace, *, check_each: bool = False, join_graphs: Pass | None = None) -> Trace:
-    """The linked trace; checked at the end, or after every pass, as the tests ask.
-
-    `join_graphs` joins graphs with their captures, which may be in other files; the survey comes after it.
-    """
+def run_passes(trace: Trace, *, check_each: bool = False) -> Trace:
+    """The linked trace; checked at the end, or after every pass, as the tests ask."""
     for step in PASSES:
-        if step is survey and join_graphs is not None:
-            trace = join_graphs(trace)
         trace = step(trace)
         if check_each:
             self_check(trace)

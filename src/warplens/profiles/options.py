@@ -27,17 +27,17 @@ class OpenOptions(TypedDict, total=False):
     min_gain_percent: float
     step_ms: float
     execution_trace: AnyPath
-    graph_captures: Sequence[AnyPath]
     ncu: Sequence[AnyPath]
     replay: AnyPath
     proof: AnyPath
     max_size: str
+    phase: str
 
 
 OF_ONE_TRACE: Final = {
     # keyword of `warplens.open` that does not apply to the ranks of a job: its default
-    "short_us": 10.0, "gpu": "", "gpu_file": "", "step_ms": 0.0, "execution_trace": "", "graph_captures": (),
-    "ncu": (), "replay": "", "proof": "",
+    "short_us": 10.0, "gpu": "", "gpu_file": "", "step_ms": 0.0, "execution_trace": "", "ncu": (), "replay": "",
+    "proof": "", "phase": "",
 }  # fmt: skip
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +12,6 @@ from warplens.machine import return_memory
 from warplens.model.call_paths import CallPaths
 from warplens.model.trace import Trace
 from warplens.passes import run_passes
-from warplens.profiles.graph_reading import with_graphs
 from warplens.readers import cache as trace_cache
 from warplens.readers import inputs
 from warplens.readers.bundle.light import StoredLightPass
@@ -31,15 +28,9 @@ def read_rank(opened: inputs.Input) -> Trace | CallPaths:
 
 
 def read_with_light(
-    path: Path,
-    *,
-    cache: bool,
-    execution_trace: str | os.PathLike[str],
-    max_bytes: int,
-    graph_captures: Sequence[Path] = (),
+    path: Path, *, cache: bool, execution_trace: str | os.PathLike[str], max_bytes: int
 ) -> tuple[Trace | CallPaths, StoredLightPass | None]:
-    calls = Path(execution_trace) if execution_trace else None
-    opened = inputs.find(path, calls, max_bytes=max_bytes, graph_captures=graph_captures)
+    opened = inputs.find(path, Path(execution_trace) if execution_trace else None, max_bytes=max_bytes)
     light = opened.light
     cached = trace_cache.load(opened.content_hash, str(path)) if cache else None
     if cached is not None:
@@ -57,9 +48,7 @@ def read_with_light(
 def _linked(opened: inputs.Input, path: Path, *, arguments: bool) -> Trace | CallPaths:
     try:
         trace = opened.read(arguments=arguments)
-        if isinstance(trace, CallPaths):
-            return trace
-        return run_passes(trace, join_graphs=partial(with_graphs, opened) if arguments else None)
+        return trace if isinstance(trace, CallPaths) else run_passes(trace)
     except pl.exceptions.PanicException as error:  # not a subclass of Exception: nothing else would catch it
         raise FormatError(f"cannot be read: an internal error of Polars ({error})", where=str(path)) from error
 

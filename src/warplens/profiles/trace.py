@@ -165,9 +165,33 @@ class Profile(TablesOnDemand):
 
         work = self.workspace
         options = replace(work.options, is_corrected=True, step_ns=0.0)
-        corrected = Profile.__new__(Profile)
-        corrected._set_workspace(msgspec.structs.replace(work, trace=corrected_trace(work), options=options))
-        return corrected
+        return self._with_workspace(
+            msgspec.structs.replace(work, trace=corrected_trace(work), options=options, passes=None)
+        )
+
+    def of_phase(self, phase: str) -> Profile:
+        """The part of this profile that belongs to one phase of a served model: prefill, decode or mixed.
+
+        >>> import warplens
+        >>> profile = warplens.open("samples/serving/bloom_tokens.json.gz")
+        >>> profile.of_phase("decode").table("serving_phases").to_polars()["iterations"].to_list()
+        [3]
+        """
+        from warplens.analyses.serving.restricting import one_phase
+
+        part = one_phase(self.trace, phase)
+        # Further steps of the run have no phases, and what was measured is about the whole trace.
+        return self._with_workspace(
+            msgspec.structs.replace(
+                self.workspace, trace=part.trace, passes=part.served, read_light=None, replayed=None, proof=None
+            )
+        )
+
+    @staticmethod
+    def _with_workspace(work: Workspace) -> Profile:
+        profile = Profile.__new__(Profile)
+        profile._set_workspace(work)
+        return profile
 
     @property
     def model_of_gains(self) -> StepModel | None:

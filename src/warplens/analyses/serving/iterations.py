@@ -36,14 +36,28 @@ class Served:
     """How they are known: `MARK`, `ANNOTATION` or `INFERRED`."""
     reason: str
     """What they are inferred from."""
-    host_end_ns: Ints
-    """Where the launches of each iteration end."""
+    marks: tuple[tuple[Span, int], ...]
+    """The spans of every thread, each with the number of its iteration."""
     event_iteration: Ints
     ranks: int = 1
     """Threads or processes that mark the same iterations."""
 
     def __len__(self) -> int:
         return len(self.spans)
+
+    def iteration_at(self, trace: Trace, lane: Ints, moment: Ints) -> Ints:
+        """The iteration that launches what begins at these moments on these threads; -1 for none."""
+        marked = sorted({span.lane for span, _ in self.marks})
+        lane = np.where(lane >= 0, _marked_lanes(trace, marked)[lane], NONE)
+        found = np.full(len(moment), NONE, np.int64)
+        for own in marked:
+            spans = [span for span, _ in self.marks if span.lane == own]
+            begin, end = np.array([span.start_ns for span in spans]), _extended(spans)
+            numbers = np.array([number for span, number in self.marks if span.lane == own])
+            place = np.searchsorted(begin, moment, side="right") - 1
+            inside = (lane == own) & (place >= 0) & (moment < end[np.maximum(place, 0)])
+            found[inside] = numbers[place[inside]]
+        return found
 
     def rows_of_phase(self, phase: str) -> Ints:
         return np.flatnonzero([span.mark.phase == phase for span in self.spans])
@@ -71,11 +85,7 @@ class Windows(NamedTuple):
 @shared
 def served(work: Workspace) -> Served | None:
     """The iterations of a trace; None where it has none."""
-    return find_iterations(work.trace)
-
-
-def is_served(work: Workspace) -> bool:
-    return served(work) is not None
+    return find_iterations(work.trace) if work.passes is None else work.passes
 
 
 def find_iterations(trace: Trace) -> Served | None:
@@ -110,27 +120,16 @@ def _joined(lanes: dict[int, list[Span]]) -> tuple[list[tuple[Span, ...]], int]:
 
 
 def _assigned(trace: Trace, iterations: list[tuple[Span, ...]], source: str, reason: str, ranks: int) -> Served:
-    numbered = [(span, number) for number, spans in enumerate(iterations) for span in spans]
+    marks = [(span, number) for number, spans in enumerate(iterations) for span in spans]
+    first = tuple(replace(spans[0], start_ns=min(span.start_ns for span in spans),
+                          end_ns=max(span.end_ns for span in spans)) for spans in iterations)  # fmt: skip
     gpu = trace.gpu_rows
     launch, op = trace.ints("launch")[gpu], trace.ints("op")[gpu]
     cause = np.where(launch >= 0, launch, op)
     moment = np.where(cause >= 0, trace.ints("start_ns")[np.maximum(cause, 0)], NONE)
-    marked_lane = _marked_lanes(trace, sorted({span.lane for span, _ in numbered}))
-    lane = np.where(cause >= 0, marked_lane[trace.ints("lane")[np.maximum(cause, 0)]], NONE)
-    of_event = np.full(len(gpu), NONE, np.int64)
-    ends = np.zeros(len(iterations), np.int64)
-    for own in sorted({span.lane for span, _ in numbered}):
-        mine = [(span, number) for span, number in numbered if span.lane == own]
-        begin = np.array([span.start_ns for span, _ in mine])
-        end = _extended([span for span, _ in mine])
-        numbers = np.array([number for _, number in mine])
-        np.maximum.at(ends, numbers, end)
-        place = np.searchsorted(begin, moment, side="right") - 1
-        inside = (lane == own) & (place >= 0) & (moment < end[np.maximum(place, 0)])
-        of_event[inside] = numbers[place[inside]]
-    first = tuple(replace(spans[0], start_ns=min(span.start_ns for span in spans),
-                          end_ns=max(span.end_ns for span in spans)) for spans in iterations)  # fmt: skip
-    return Served(first, source, reason, ends, of_event, ranks)
+    lane = np.where(cause >= 0, trace.ints("lane")[np.maximum(cause, 0)], NONE)
+    unassigned = Served(first, source, reason, tuple(marks), gpu, ranks)
+    return replace(unassigned, event_iteration=unassigned.iteration_at(trace, lane, moment))
 
 
 def _marked_lanes(trace: Trace, marked: list[int]) -> Ints:
@@ -157,9 +156,13 @@ def _extended(spans: list[Span]) -> Ints:
 def windows(work: Workspace) -> Windows:
     iterations = served(work)
     assert iterations is not None  # tables of iterations exist only where there are some
-    count, own = len(iterations), iterations.event_iteration
     start = work.gpu["start_ns"].to_numpy()
-    end = start + work.gpu["dur_ns"].to_numpy()
+    return iteration_windows(iterations, start, start + work.gpu["dur_ns"].to_numpy())
+
+
+def iteration_windows(iterations: Served, start: Ints, end: Ints) -> Windows:
+    """The windows of iterations whose GPU events, in the order of rows, have these starts and ends."""
+    count, own = len(iterations), iterations.event_iteration
     far = np.iinfo(np.int64).max
     first, last = np.full(count, far, np.int64), np.full(count, NONE, np.int64)
     known = own >= 0

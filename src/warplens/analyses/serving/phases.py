@@ -50,8 +50,9 @@ def serving_phases(work: Workspace) -> Table:
     # Where a phase has iterations in steady state, its rates are theirs.
     in_steady = pl.col("steady") | ~pl.col("steady").any().over("phase")
     rates = _summed(rows.filter(in_steady)).with_columns(*rate_columns(limits.flops, limits.bytes_per_s))
-    shown = ("phase", "busy_percent", "tokens_per_s", "mfu_percent", "mbu_percent", "costed_percent")
-    frame = everything.join(rates.select(shown), on="phase", how="left")
+    shown = ("phase", "tokens_per_s", "mfu_percent", "mbu_percent", "costed_percent")
+    busy = pl.when(pl.col("time_ms") > 0).then(100 * pl.col("busy_ms") / pl.col("time_ms")).otherwise(0.0)
+    frame = everything.join(rates.select(shown), on="phase", how="left").with_columns(busy.alias("busy_percent"))
     whole = float(rows["time_ms"].sum())
     frame = frame.with_columns(
         (pl.col("time_ms") * (100 / whole if whole else 0.0)).alias("percent"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from warplens.cli.options import (
     add_cluster,
     add_outputs,
+    add_phase,
     add_rank,
     add_rows,
     add_shared_opening,
@@ -58,6 +59,7 @@ class DiffVerb(Verb):
         parser.add_argument("--step-time", default="", metavar="A,B",
                             help="times of a step of A and of B without the profiler: 21.4ms,34.3ms; of A alone "
                                  "'21.4ms,', of B alone ',34.3ms'")  # fmt: skip
+        add_phase(parser)
         add_rank(parser)
         add_cluster(parser)
         add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
@@ -105,12 +107,13 @@ def _open(args: argparse.Namespace) -> Comparison:
         "rules": args.rules,
         "gap_us": parse_duration(args.gap) / 1e3,
         "max_size": args.max_size,
+        "phase": args.phase,
     }
     step_ms = _step_times_ms(args.step_time)
     if _are_jobs(args):
-        if any(step_ms) or args.timeline == "corrected" or args.whole:
+        if any(step_ms) or args.timeline == "corrected" or args.whole or args.phase:
             raise UsageError(
-                "--step-time, --timeline and --whole are for two traces", hint="--rank N compares one rank"
+                "--step-time, --timeline, --phase and --whole are for two traces", hint="--rank N compares one rank"
             )
         return _compare_jobs(args, options)
     larger = max((Path(args.a), Path(args.b)), key=lambda path: path.stat().st_size if path.is_file() else 0)
