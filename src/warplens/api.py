@@ -56,6 +56,7 @@ def open(
     min_gain_percent: float = Options.min_gain_percent,
     step_ms: float = 0.0,
     execution_trace: str | os.PathLike[str] = "",
+    graph_captures: Sequence[str | os.PathLike[str]] = (),
     ncu: Sequence[str | os.PathLike[str]] = (),
     replay: str | os.PathLike[str] = "",
     proof: str | os.PathLike[str] = "",
@@ -71,12 +72,13 @@ def open(
     GPU whose limits apply, `gpu_file` is a TOML file that describes one; without them the trace's own header decides.
     `step_ms` is the time of a step without the profiler, where it is known, for what is simulated.
     Findings that win less than `min_gain_percent` of a step are omitted. `execution_trace` is the ExecutionTrace of
-    the same run, for what a PyTorch trace does not say of its ops' arguments; `ncu` are CSV pages of Nsight Compute on
-    the same program, for the table `measured_kernels`; `replay` is the result of running a plan of this trace, for the
-    tables of that name; `proof` is what experiments for this trace's findings measured. A packed file that unpacks to
-    more than `max_size` ("16GiB") is refused; without it, to more than 64 times its size or 4 GiB, whichever is more,
-    or half of the free memory. `phase` keeps only the iterations of a served model that are `prefill`, `decode` or
-    `mixed`.
+    the same run, for what a PyTorch trace does not say of its ops' arguments; `graph_captures` are traces of captures
+    of this run's CUDA or HIP graphs, or folders of them, so that kernels of graph launches get the ops, shapes and
+    modules of the capture; `ncu` are CSV pages of Nsight Compute on the same program, for the table `measured_kernels`;
+    `replay` is the result of running a plan of this trace, for the tables of that name; `proof` is what experiments for
+    this trace's findings measured. A packed file that unpacks to more than `max_size` ("16GiB") is refused; without it,
+    to more than 64 times its size or 4 GiB, whichever is more, or half of the free memory. `phase` keeps only the
+    iterations of a served model that are `prefill`, `decode` or `mixed`.
 
     >>> profile = open("samples/kineto/gpt2_train_step.json.gz", min_gain_percent=5)
     >>> profile.has_timeline, profile.hardware.name
@@ -88,20 +90,24 @@ def open(
         raise UsageError("a replay or a proof is about the whole trace, not about one phase", hint="omit one of them")
     if is_job_folder(Path(path)):
         _refuse_for_job(short_us=short_us, gpu=gpu, gpu_file=gpu_file, step_ms=step_ms, execution_trace=execution_trace,
-                        ncu=tuple(ncu), replay=replay, proof=proof, phase=phase)  # fmt: skip
+                        graph_captures=tuple(graph_captures), ncu=tuple(ncu), replay=replay, proof=proof,
+                        phase=phase)  # fmt: skip
         return open_ranks(
             [path], cache=cache, rules=rules, gap_us=gap_us, min_gain_percent=min_gain_percent, max_size=max_size
         )
     max_bytes = parse_size(max_size)
     own_file = _own_file(Path(path), gpu, max_bytes)
     if own_file is not None:
-        if execution_trace or ncu or replay or proof or phase:
+        if execution_trace or graph_captures or ncu or replay or proof or phase:
             raise UsageError(f"{path} is not a trace", hint="omit what is joined to a trace")
         return own_file
     chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
     options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent, step_ms * 1e6)
-    contents, light = read_with_light(Path(path), cache=cache, execution_trace=execution_trace, max_bytes=max_bytes)
+    contents, light = read_with_light(Path(path), cache=cache, execution_trace=execution_trace, max_bytes=max_bytes,
+                                      graph_captures=[Path(capture) for capture in graph_captures])  # fmt: skip
     if isinstance(contents, CallPaths):
+        if graph_captures:
+            raise UsageError("only a trace can be joined with captures of graphs", hint="omit the captures")
         if replay or proof:
             raise UsageError("only a trace can be replayed", hint="omit the replay and the proof")
         if phase:

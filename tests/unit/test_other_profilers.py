@@ -10,8 +10,8 @@ import pytest
 import warplens
 from support import ROOT, SHARED
 from warplens.analyses.work.launches import ROOM
-from warplens.analyses.work.modules import INFRASTRUCTURE
 from warplens.hardware import all_gpus
+from warplens.model.user_code import INFRASTRUCTURE
 from warplens.outputs.summary import render_summary
 from warplens.profiles.call_paths import PathsProfile
 

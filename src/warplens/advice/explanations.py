@@ -21,8 +21,10 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     "WL102": Explanation(
         "Most GPU time is inside graph launches",
         "CUDA and HIP graph launches hide the ops inside them: a trace records only their kernels. These are still "
-        "categorised by name, and `launch_categories` shows which category dominates each graph. To see ops and lines, "
-        "profile one step with graphs disabled. Kernels of JAX command buffers whose ops are named in the .xplane.pb "
+        "categorised by name, and `launch_categories` shows which category dominates each graph. The ops "
+        "are on record while a graph is captured: a trace of the capture, given with --graph-capture or recorded by "
+        "`warplens profile`, gives each kernel its op, shapes, module and line. Kernels "
+        "of JAX command buffers whose ops are named in the .xplane.pb "
         "are not counted. It has no gain and is shown only with a minimum gain of 0, from "
         "{graph_percent:g} % of GPU time.",
     ),

@@ -33,7 +33,8 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "WL101": _LAUNCHES,
     "WL104": _LAUNCHES,
     "WL102": {
-        "torch": "see launch_categories for each graph; profile once without graphs to see ops and lines",
+        "torch": "record the capture of the graphs too and open the trace with it (warplens profile records it; else "
+        "--graph-capture FILE): kernels then have ops, shapes, modules and lines",
         "xla_json": "open the run's .xplane.pb instead of its JSON: it names the HLO op of each kernel",
         ANY: "see launch_categories for each graph; profile once without graphs to see what launches each kernel",
     },

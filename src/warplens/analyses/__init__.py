@@ -34,6 +34,7 @@ from warplens.analyses.units.replayed import TRACE_REPLAY_TABLES
 from warplens.analyses.work.arguments import arguments
 from warplens.analyses.work.chains import chains
 from warplens.analyses.work.comm import comm
+from warplens.analyses.work.graphs import graph_joins, graph_ops
 from warplens.analyses.work.kernels import kernel_categories, kernels, launch_categories
 from warplens.analyses.work.launches import launches
 from warplens.analyses.work.memory import memory, memory_ops
@@ -50,6 +51,8 @@ TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(
     launch_categories,
     ops,
     op_shapes,
+    graph_joins,
+    graph_ops,
     arguments,
     roofline,
     *(family_table(family) for family in PARAMS),

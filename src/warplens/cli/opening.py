@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from warplens.profiles.trace import Profile
 
 
-RENAMED = {"short_us": "short", "step_ms": "step_time"}
+RENAMED = {"short_us": "short", "step_ms": "step_time", "graph_captures": "graph_capture"}
 """Keyword of `warplens.open`: the option's name, where it is another."""
 
 
@@ -57,9 +57,9 @@ def report_name(args: argparse.Namespace) -> str | None:
 
     if args.no_cache or args.more or getattr(args, "ranks", ()):
         return None
-    joined = [args.gpu_file, args.execution_trace, *args.ncu, args.replay, args.proof]
+    joined = [args.gpu_file, args.execution_trace, *args.graph_capture, *args.ncu, args.replay, args.proof]
     files = [args.trace, *args.rules, *(file for file in joined if file)]
-    given = [len(args.rules), len(args.ncu), *map(bool, joined)]
+    given = [len(args.rules), len(args.ncu), len(args.graph_capture), *map(bool, joined)]
     settings = [args.gap, args.short, args.gpu, args.min_gain, args.step_time, args.timeline, args.phase]
     return entry_name(files, [given, settings])
 
@@ -87,6 +87,7 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
             gpu=args.gpu,
             gpu_file=args.gpu_file,
             execution_trace=args.execution_trace,
+            graph_captures=args.graph_capture,
             ncu=args.ncu,
             replay=args.replay,
             proof=args.proof,
@@ -142,7 +143,8 @@ def _given_for_one_trace(args: argparse.Namespace) -> list[str]:
 
 def inputs_of(args: argparse.Namespace) -> list[str]:
     """The files and folders that a verb reads: none of its outputs may overwrite one."""
-    return [*given_paths(args), *args.rules, args.gpu_file, args.execution_trace, *args.ncu, args.replay, args.proof]
+    joined = [args.gpu_file, args.execution_trace, *args.graph_capture, *args.ncu, args.replay, args.proof]
+    return [*given_paths(args), *args.rules, *joined]
 
 
 def open_timeline(args: argparse.Namespace) -> Profile:

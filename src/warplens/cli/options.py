@@ -58,6 +58,9 @@ def add_shared_opening(parser: argparse._ActionsContainer) -> None:
     """What also a comparison takes, for both of its traces."""
     parser.add_argument("--rules", action="append", default=[], metavar="FILE",
                         help=f"additional kernel-category rules (TOML); {SEVERAL}")  # fmt: skip
+    parser.add_argument("--graph-capture", action="append", default=[], metavar="PATH",
+                        help="trace of the capture of this run's CUDA or HIP graphs, or a folder of such traces: "
+                             f"kernels of graphs get their ops, shapes and modules; {SEVERAL}")  # fmt: skip
     parser.add_argument("--gap", default="", metavar="TIME", help="shortest idle gap to list (default 10us)")
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the cache of parsed traces")
     parser.add_argument("--max-size", default="", metavar="SIZE",

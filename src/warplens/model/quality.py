@@ -24,7 +24,25 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "repeated_steps": (WARNING, "{count:step mark} with a number used before; only the first of each is a step"),
     "unlinked_kernels": (WARNING, "{count:GPU event} without a recorded launch ({detail} of GPU time)"),
     "no_op_kernels": (INFO, "{count:GPU event} launched outside any op ({detail} of GPU time)"),
-    "graph_mode": (INFO, "{count:GPU event} from graph launches ({detail} of GPU time): no ops inside graphs"),
+    "graph_mode": (
+        INFO,
+        "{count:GPU event} from graph launches ({detail} of GPU time): no ops inside graphs; "
+        "record their capture as well (warplens profile does; else --graph-capture FILE)",
+    ),
+    "graphs_joined": (
+        INFO,
+        "{count:GPU event} of graph launches have the ops of the graph's capture ({detail} of the graphs' GPU time)",
+    ),
+    "graphs_unjoined": (
+        WARNING,
+        "{count:graph launch|graph launches} not, or not wholly, joined with a capture: {detail}",
+    ),
+    "graph_frames": (
+        INFO,
+        "not all Python frames of captured graphs are shown: with so many replays, the table would be too large",
+    ),
+    "open_captures": (WARNING, "{count:capture} of graphs without a recorded beginning or end; not used"),
+    "graph_capture_unused": (WARNING, "the capture of graphs was not used: {detail}"),
     "overlap": (INFO, "{count:GPU event} overlapping another on the same stream: sums can exceed busy time"),
     "improper_nesting": (INFO, "{count:host event} ending after the caller, by up to {detail}; kept"),
     "duplicate_correlation": (

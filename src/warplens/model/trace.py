@@ -122,6 +122,19 @@ SIDE_FRAMES: dict[str, dict[str, Any]] = {
     # Kernels that the program launched itself: GPU event → the capture's record of that launch, and whether it is
     # known to be this one or only one with the same name and grid.
     "launched": {"id": pl.UInt32, "record": pl.Int32, "is_certain": pl.Boolean},
+    # Launches of GPU graphs: which capture each replays, and why its GPU events are not, or not wholly, joined with it.
+    # Launches that run the same events have one `graph` number.
+    "graph_launches": {
+        "id": pl.UInt32,
+        "graph": pl.Int32,
+        "captured_as": pl.String,
+        "capture_file": pl.String,
+        "events": pl.Int64,
+        "joined": pl.Int64,
+        "gpu_ns": pl.Int64,
+        "joined_ns": pl.Int64,
+        "why": pl.String,
+    },
 }
 
 
@@ -196,6 +209,7 @@ class Trace:
     metrics: pl.DataFrame
     arguments: pl.DataFrame
     launched: pl.DataFrame
+    graph_launches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SIDE_FRAMES["graph_launches"]))
     quality: Quality = field(default_factory=Quality)
 
     def __len__(self) -> int:

@@ -15,7 +15,8 @@ from warplens.passes.nest import nest
 from warplens.passes.steps import mark_steps
 from warplens.passes.survey import survey
 
-PASSES: Final[tuple[Callable[[Trace], Trace], ...]] = (
+Pass = Callable[[Trace], Trace]
+PASSES: Final[tuple[Pass, ...]] = (
     limit_devices,
     nest,
     link_launches,
@@ -26,9 +27,14 @@ PASSES: Final[tuple[Callable[[Trace], Trace], ...]] = (
 )
 
 
-def run_passes(trace: Trace, *, check_each: bool = False) -> Trace:
-    """The linked trace; checked at the end, or after every pass, as the tests ask."""
+def run_passes(trace: Trace, *, check_each: bool = False, join_graphs: Pass | None = None) -> Trace:
+    """The linked trace; checked at the end, or after every pass, as the tests ask.
+
+    `join_graphs` joins graphs with their captures, which may be in other files; the survey comes after it.
+    """
     for step in PASSES:
+        if step is survey and join_graphs is not None:
+            trace = join_graphs(trace)
         trace = step(trace)
         if check_each:
             self_check(trace)

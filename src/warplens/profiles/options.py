@@ -27,6 +27,7 @@ class OpenOptions(TypedDict, total=False):
     min_gain_percent: float
     step_ms: float
     execution_trace: AnyPath
+    graph_captures: Sequence[AnyPath]
     ncu: Sequence[AnyPath]
     replay: AnyPath
     proof: AnyPath
@@ -36,8 +37,8 @@ class OpenOptions(TypedDict, total=False):
 
 OF_ONE_TRACE: Final = {
     # keyword of `warplens.open` that does not apply to the ranks of a job: its default
-    "short_us": 10.0, "gpu": "", "gpu_file": "", "step_ms": 0.0, "execution_trace": "", "ncu": (), "replay": "",
-    "proof": "", "phase": "",
+    "short_us": 10.0, "gpu": "", "gpu_file": "", "step_ms": 0.0, "execution_trace": "", "graph_captures": (),
+    "ncu": (), "replay": "", "proof": "", "phase": "",
 }  # fmt: skip
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +14,7 @@ from warplens.machine import return_memory
 from warplens.model.call_paths import CallPaths
 from warplens.model.trace import Trace
 from warplens.passes import run_passes
+from warplens.profiles.graph_reading import with_graphs
 from warplens.readers import cache as trace_cache
 from warplens.readers import inputs
 from warplens.readers.bundle.light import StoredLightPass
@@ -28,9 +31,15 @@ def read_rank(opened: inputs.Input) -> Trace | CallPaths:
 
 
 def read_with_light(
-    path: Path, *, cache: bool, execution_trace: str | os.PathLike[str], max_bytes: int
+    path: Path,
+    *,
+    cache: bool,
+    execution_trace: str | os.PathLike[str],
+    max_bytes: int,
+    graph_captures: Sequence[Path] = (),
 ) -> tuple[Trace | CallPaths, StoredLightPass | None]:
-    opened = inputs.find(path, Path(execution_trace) if execution_trace else None, max_bytes=max_bytes)
+    calls = Path(execution_trace) if execution_trace else None
+    opened = inputs.find(path, calls, max_bytes=max_bytes, graph_captures=graph_captures)
     light = opened.light
     cached = trace_cache.load(opened.content_hash, str(path)) if cache else None
     if cached is not None:
@@ -48,7 +57,9 @@ def read_with_light(
 def _linked(opened: inputs.Input, path: Path, *, arguments: bool) -> Trace | CallPaths:
     try:
         trace = opened.read(arguments=arguments)
-        return trace if isinstance(trace, CallPaths) else run_passes(trace)
+        if isinstance(trace, CallPaths):
+            return trace
+        return run_passes(trace, join_graphs=partial(with_graphs, opened) if arguments else None)
     except pl.exceptions.PanicException as error:  # not a subclass of Exception: nothing else would catch it
         raise FormatError(f"cannot be read: an internal error of Polars ({error})", where=str(path)) from error
 

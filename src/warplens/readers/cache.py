@@ -16,7 +16,8 @@ from warplens.model.kinds import KINDS
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Meta, Trace
 
-ROOMS: Final = ("cache", "model", "readers", "passes")
+ROOMS: Final = ("cache", "model", "readers", "passes", "categories")
+"""Whose code shapes the result; families of kernels place those of graphs."""
 FRAMES: Final = ("events", *SIDE_FRAMES)
 ROWS_OF: Final = {
     # frame: what its columns are rows of; -1 is none
@@ -34,6 +35,7 @@ ROWS_OF: Final = {
     "metrics": {"id": "events"},
     "arguments": {"id": "events"},
     "launched": {"id": "events"},
+    "graph_launches": {"id": "events"},
 }  # fmt: skip
 
 

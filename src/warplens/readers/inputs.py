@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from warplens.readers.bundle.launches import join as join_launches
 from warplens.readers.bundle.light import StoredLightPass
 from warplens.readers.bundle.reader import Bundle
 from warplens.readers.shared import stored_file
+from warplens.readers.shared.graph_files import GraphFiles
 from warplens.readers.shared.stored_file import StoredFile
 
 
@@ -44,6 +46,10 @@ class Input(msgspec.Struct):
     """Steps of the same run with the GPU's activity only."""
     launches: Launches | None = None
     """Triton kernels that the program launched itself."""
+    graphs: tuple[GraphFiles, ...] = ()
+    """Captures of the trace's graphs, as the user gives them."""
+    bundle: Bundle | None = None
+    """Which may hold captures of graphs too; they are read where the trace launches graphs."""
 
     def read(self, *, arguments: bool = True) -> Trace | CallPaths:
         """Without `arguments`, an ExecutionTrace only describes collectives, and one that cannot be read is a note."""
@@ -107,16 +113,31 @@ def _unused(why: str) -> Note:
     return Note("execution_trace_unused", detail=why)
 
 
-def find(path: Path, execution_trace: Path | None = None, *, max_bytes: int = 0) -> Input:
-    """What is at a path; `execution_trace` is one of the same run, `max_bytes` what a file may unpack to."""
+def find(
+    path: Path, execution_trace: Path | None = None, *, max_bytes: int = 0, graph_captures: Sequence[Path] = ()
+) -> Input:
+    """What is at a path; `execution_trace` is one of the same run, `max_bytes` what a file may unpack to.
+
+    `graph_captures` are traces of captures of the run's graphs, or folders of them.
+    """
     stored_file.refuse_stream(path)
     bundle_files = bundle.find(path, max_bytes)
     entry = _of_bundle(path, bundle_files) if bundle_files is not None else _of_file(path, max_bytes)
+    if graph_captures:
+        from warplens.readers.graph_captures import find_captures
+
+        graphs = tuple(find_captures(capture, max_bytes) for capture in graph_captures)
+        together = _hash_of(entry.content_hash, *(files.content_hash for files in graphs))
+        entry = msgspec.structs.replace(entry, graphs=graphs, content_hash=together)
     if execution_trace is None:
         return entry
     calls = stored_file.load(execution_trace, max_bytes)
-    both = hashlib.blake2b(f"{entry.content_hash} {calls.content_hash}".encode(), digest_size=16).hexdigest()
+    both = _hash_of(entry.content_hash, calls.content_hash)
     return msgspec.structs.replace(entry, calls=calls, must_join=True, step=None, content_hash=both)
+
+
+def _hash_of(*hashes: str) -> str:
+    return hashlib.blake2b(" ".join(hashes).encode(), digest_size=16).hexdigest()
 
 
 def _of_file(path: Path, max_bytes: int) -> Input:
@@ -140,4 +161,5 @@ def _of_bundle(path: Path, bundle_files: Bundle) -> Input:
         plain_step_ns=bundle_files.plain_step_ns,
         light=bundle_files.light,
         launches=bundle_files.launches if is_torch else None,
+        bundle=bundle_files if is_torch else None,
     )

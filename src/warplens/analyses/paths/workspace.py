@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.work.modules import FRAME, INFRASTRUCTURE
 from warplens.analyses.workspace import Options
 from warplens.categories import Categorizer, load_categorizer, op_category, short_name
 from warplens.hardware import Gpu
@@ -19,6 +18,7 @@ from warplens.model.call_paths import CallPaths
 from warplens.model.kinds import GPU_WORK, NONE
 from warplens.model.trace import Bools, Ints
 from warplens.model.tree import Tree
+from warplens.model.user_code import is_own_frame
 
 NO_SCOPE: Final = "(outside any scope)"
 GRAPH: Final = "<captured_at>"
@@ -117,10 +117,7 @@ class PathWorkspace:
         """For each node the nearest Python frame around it outside the framework, -1 for none."""
         tree = self.tree
         return self.nearest(
-            [
-                kind == "python" and FRAME.fullmatch(name) is not None and not INFRASTRUCTURE.match(name)
-                for kind, name in zip(tree.kind, tree.name, strict=True)
-            ]
+            [kind == "python" and is_own_frame(name) for kind, name in zip(tree.kind, tree.name, strict=True)]
         )
 
     def nearest(self, wanted: list[bool]) -> Ints:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from warplens.model.arrays import sorted_unique
 from warplens.model.kinds import CODE, MODULE_PREFIX, NONE
 from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints
+from warplens.model.user_code import FRAME, is_own_frame
 from warplens.passes.climb import CallerContext, climb, climb_context
 
 OUTSIDE = "(outside any module)"
@@ -30,23 +30,6 @@ OPTIMIZER_CALLS: Final = ("Optimizer.step#",)
 """Annotations that PyTorch puts around an optimizer's step."""
 AUTOGRAD_CALLS: Final = ("autograd::engine::evaluate_function", "CompiledFunctionBackward")
 """Ops around what the autograd engine runs."""
-FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)", re.DOTALL)
-INFRASTRUCTURE = re.compile(
-    r"<built-in|<frozen|<string>|<eval|nn\.Module: "
-    r"|(?:.*(?:site|dist)-packages/)?(?:torch|triton|torch_tb_profiler|torchvision/ops|functorch)/"
-    r"|.*(?:site|dist)-packages/(?:jax|jaxlib|flax|optax|haiku|equinox)/"
-    # JAX's Python tracer leaves the folders out: names of files that are JAX's beyond doubt, and calls of common ones.
-    r"|(?:array_methods|ufunc_api|pjit|pxla|xla_bridge|sharding_impls|named_sharding|traceback_util|linear_util|api_util|partial_eval)\.py\("
-    r"|(?:api|profiler|tree_util)\.py\(\d+\): "
-    r"(?:block_until_ready|try_to_block|device_put|start_trace|stop_trace|trace|wrapper|tree_\w+)$"
-    r"|(?:.*/)?torchinductor[^/]*/"
-    # What records the run: with folders, as PyTorch's profiler names it, and without.
-    r"|(?:.*/)?warplens/capture/|jax_backend\.py\("
-    r"|(?:session|steps|scopes|windows)\.py\(\d+\): (?:step|mark|_pass_on|__enter__|__exit__|_enter|_exit|is_open)$"
-    r"|(?:.*/)?(?:contextlib|functools|threading|dataclasses|typing|abc|enum|copy|inspect|weakref)\.py\("
-)
-"""Frames that no user would call their own line."""
-
 FORWARD = Column("forward_us", "GPU time launched by the forward pass", "us", pl.Float64)
 BACKWARD = Column("backward_us", "GPU time of backward ops that this forward code created", "us", pl.Float64)
 LINE_FORWARD = Column("forward_us", "GPU time launched from it directly, outside backward", "us", pl.Float64)
@@ -138,7 +121,7 @@ def user_frames(work: Workspace) -> Bools:
     own = np.zeros(len(trace.names), bool)
     for code in trace.host_names.tolist():
         name = trace.names[code]
-        own[code] = FRAME.fullmatch(name) and not INFRASTRUCTURE.match(name)
+        own[code] = is_own_frame(name)
     is_user_frame: Bools = trace.ints("kind") == CODE["python"]
     is_user_frame[is_user_frame] = own[trace.ints("name")[is_user_frame]]
     return is_user_frame

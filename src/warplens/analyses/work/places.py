@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from warplens.analyses.shared import shared
-from warplens.analyses.work.modules import FRAME, line_context, module_context, module_paths
+from warplens.analyses.work.modules import line_context, module_context, module_paths
 from warplens.analyses.workspace import Workspace
 from warplens.model.trace import Ints
+from warplens.model.user_code import FRAME
 
 INSTANCE = re.compile(r"_\d+(?=/|$)")
 

@@ -65,7 +65,7 @@ class EventReader:
 
     def _last_piece(self, position: int) -> Iterator[list[KinetoEvent]]:
         """The piece that holds the array's end, which only decoding can distinguish from a bracket inside it."""
-        for closing in _closings(self.text, position):
+        for closing in closings(self.text, position):
             events = _decode(memoryview(self.text)[position:closing])
             if events is not None:
                 self.end_of_array = closing
@@ -150,7 +150,7 @@ def _decode_header(text: bytes) -> tuple[KinetoHeader, str]:
         return KinetoHeader(), "truncated" if is_cut(error) else "header"
 
 
-def _closings(text: bytes, position: int, tries: int = 4) -> list[int]:
+def closings(text: bytes, position: int, tries: int = 4) -> list[int]:
     """Likely ends of the event array after `position`, best first."""
     tail = text[position:]
     likely = [match.start() + 1 for match in re.finditer(rb'\}\s*\]\s*(?:,\s*"|\}|$)', tail)]

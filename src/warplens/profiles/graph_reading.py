@@ -1,0 +1,89 @@
+"""Graphs of a trace joined with their captures: those in the trace itself, those given, and those of its bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from warplens.errors import WarplensError
+from warplens.model.graph_records import CaptureIndex, CaptureTrace
+from warplens.model.quality import Note
+from warplens.model.trace import Trace
+from warplens.passes.survey import GRAPH_LAUNCH
+from warplens.readers import inputs
+
+if TYPE_CHECKING:
+    from warplens.passes.graphs.families import FamilyWords
+    from warplens.readers.shared.graph_files import GraphFiles
+
+
+def with_graphs(opened: inputs.Input, trace: Trace) -> Trace:
+    """The linked trace with its graphs joined; traces that launch none cost nothing but a look at a few names."""
+    codes = np.unique(trace.ints("name")[trace.runtime_rows]).tolist()
+    if not any(GRAPH_LAUNCH in trace.names[code] for code in codes):
+        return _unused(trace, "the trace launches no graphs") if opened.graphs else trace
+    from warplens.passes.graphs.join import graph_events
+
+    if len(graph_events(trace)) == 0:
+        return _unused(trace, "no GPU event of the trace comes from a graph launch") if opened.graphs else trace
+    return _joined(opened, trace)
+
+
+def _joined(opened: inputs.Input, trace: Trace) -> Trace:
+    from warplens.passes.graphs.captures import has_captures
+    from warplens.passes.graphs.join import GraphSources, join
+    from warplens.readers.graph_captures import of_bundle
+    from warplens.readers.kineto.graph_calls import captured_launches, graph_nodes
+
+    files = [*opened.graphs, *([of_bundle(opened.bundle)] if opened.bundle is not None else [])]
+    notes: list[Note] = []
+    captures = list(_captures(opened, files, notes))
+    is_captured_here = has_captures(trace)
+    sources = GraphSources(tuple(captures), _words())
+    if captures or is_captured_here:
+        text = opened.profile.unwrap()[0]
+        own = [CaptureTrace(trace, captured_launches(text))] if is_captured_here else []
+        indexes = [own_files.index for own_files in files if own_files.index.captures]
+        index = indexes[0] if len(indexes) == 1 else CaptureIndex()
+        sources = replace(sources, captures=(*own, *captures), nodes=graph_nodes(trace, text), index=index)
+    joined = join(trace, sources)
+    return replace(joined, quality=joined.quality.with_notes(*notes))
+
+
+def _captures(opened: inputs.Input, files: Sequence[GraphFiles], notes: list[Note]) -> Iterator[CaptureTrace]:
+    """The linked traces of captures; the same file given twice, or as the trace itself, counts once."""
+    from warplens.passes import run_passes
+    from warplens.readers.graph_captures import read_capture
+
+    seen = {opened.profile.content_hash}
+    for own_files in files:
+        for name, file in own_files.files.items():
+            if file.content_hash in seen:
+                continue
+            seen.add(file.content_hash)
+            try:
+                capture, launches = read_capture(file)
+            except WarplensError as error:
+                if own_files.is_given:
+                    raise
+                notes.append(Note("graph_capture_unused", detail=f"{name}: {error.message}"))
+                continue
+            yield CaptureTrace(run_passes(capture), launches, name)
+
+
+def _unused(trace: Trace, why: str) -> Trace:
+    return replace(trace, quality=trace.quality.with_notes(Note("graph_capture_unused", detail=why)))
+
+
+def _words() -> FamilyWords:
+    from warplens.categories import load_categorizer, op_category
+    from warplens.passes.graphs.families import FamilyWords
+
+    def of_kernels(names: Sequence[str]) -> list[str]:
+        classes = load_categorizer().classify_all(list(names))
+        return [op_category("", {own.category: 1.0}) for own in classes]
+
+    return FamilyWords(of_kernels, op_category)

@@ -1,0 +1,214 @@
+"""Captures of GPU graphs joined with their replays: which capture, which kernel, and what tables then say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import warplens
+from graph_traces import ADD, GEMM, GEMM_2, LAYER, NORM, TRITON, Events, Node, capture, eager, replay
+from support import Opened, write_trace
+from warplens.errors import UsageError
+from warplens.model.check import self_check
+
+
+def open_pair(folder: Path, replays: Events, *captures: Events, **options: Any) -> warplens.Profile:
+    files = [write_trace(folder / f"capture{number}.json", events) for number, events in enumerate(captures)]
+    trace = write_trace(folder / "replay.json", replays)
+    profile = warplens.open(trace, graph_captures=files, cache=False, **options).with_timeline()
+    self_check(profile.trace)
+    return profile
+
+
+def ops_of(profile: warplens.Profile) -> dict[str, str]:
+    """The op of each kernel."""
+    return dict(profile.table("kernels").frame.select("kernel", "op").rows())
+
+
+def codes(profile: warplens.Profile) -> set[str]:
+    return set(profile.table("quality").frame["code"])
+
+
+EAGER_OPS = {GEMM: "aten::addmm", ADD: "aten::add", NORM: "aten::native_layer_norm", GEMM_2: "aten::mm"}
+
+
+@pytest.mark.parametrize("api", ["cuda", "hip"])
+def test_kernels_of_a_graph_get_the_op_module_shapes_and_cost_of_the_capture(tmp_path: Path, api: str) -> None:
+    replays = [*replay(api=api), *replay(api=api, ts=2000, correlation=501)]
+    profile = open_pair(tmp_path, replays, capture(api=api))
+    assert ops_of(profile) == {**EAGER_OPS, "Memset (Device)": "aten::zero_"}
+    modules = dict(profile.table("modules").frame.select("module", "count").rows())
+    assert modules == {"Linear_0": 2, "Block_0": 4, "LayerNorm_0": 2, "Linear_1": 2}
+    lines = profile.table("python_lines").frame
+    assert lines.select("file", "line", "count").rows() == [("serve.py", 9, 10)]
+    gemm = profile.table("op_shapes").frame.row(by_predicate=pl.col("op") == "aten::mm", named=True)
+    assert (gemm["input_dims"], gemm["count"], gemm["kernel_us_mean"]) == ("[[32, 16], [16, 8]]", 2, 4.0)
+    roofline = profile.table("roofline").frame
+    assert set(roofline.filter(pl.col("family") == "gemm")["op"]) == {"aten::addmm", "aten::mm"}
+    assert "graph_mode" not in codes(profile)
+    assert codes(profile) >= {"graphs_joined"}
+
+
+def test_the_tables_say_what_was_joined_and_what_the_time_of_a_graph_is_made_of(tmp_path: Path) -> None:
+    profile = open_pair(tmp_path, replay(), capture(label="capture_32_DECODE"))
+    joins = profile.table("graph_joins").to_dicts()
+    assert [(row["captured_as"], row["launches"], row["kernels"], row["joined_kernels"], row["joined_percent"],
+             row["why_not"], row["capture_file"]) for row in joins] == [
+        ("capture_32_DECODE #1", 1, 5, 5, 100.0, "", "capture0.json")
+    ]  # fmt: skip
+    ops = profile.table("graph_ops").frame
+    assert ops["percent_of_graph"].sum() == pytest.approx(100)
+    assert ops["captured_as"].unique().to_list() == ["capture_32_DECODE"]
+
+
+def test_a_capture_in_the_same_file_is_joined_without_an_option(opened: Opened) -> None:
+    profile = opened([*capture(), *replay()])
+    assert ops_of(profile) == {**EAGER_OPS, "Memset (Device)": "aten::zero_"}
+    # The capture's own calls have their times; those below the launch have none.
+    assert profile.table("ops").frame.filter(pl.col("op") == "aten::mm").select("count", "cpu_us").rows() == [(1, 6.0)]
+
+
+def test_every_kernel_has_the_op_of_its_eager_twin(opened: Opened) -> None:
+    graphed, twin = opened([*capture(LAYER * 3), *replay(LAYER * 3)]), opened(eager(LAYER * 3))
+    assert same_op_share(graphed, twin) == 1.0
+
+
+def same_op_share(graphed: warplens.Profile, twin: warplens.Profile) -> float:
+    """The share of a graph's kernels that have the op that kernel has in the eager run, call by call in order."""
+    sides = []
+    for profile in (graphed, twin):
+        kernels = profile.workspace.gpu.sort("start_ns").select("kernel", "op")
+        sides.append(kernels.with_columns(pl.int_range(pl.len()).over("kernel").alias("call")))
+    both = sides[0].join(sides[1], on=["kernel", "call"], how="inner", suffix="_eager")
+    return float((both["op"] == both["op_eager"]).mean() or 0.0) if len(both) else 0.0
+
+
+def test_nodes_that_the_framework_adds_are_counted_and_keep_the_launch(tmp_path: Path) -> None:
+    extra = Node("", "void framework_added_kernel(int)")
+    profile = open_pair(tmp_path, replay([*LAYER[:2], extra, *LAYER[2:]], api="hip"), capture(api="hip"))
+    assert ops_of(profile) == {**EAGER_OPS, "Memset (Device)": "aten::zero_", extra.kernel: "hipGraphLaunch"}
+    row = profile.table("graph_joins").to_dicts()[0]
+    assert (row["kernels"], row["joined_kernels"], row["why_not"]) == (6, 5, "1 kernels are not in the capture")
+
+
+def test_nodes_that_the_framework_removes_do_not_shift_the_others(tmp_path: Path) -> None:
+    layers = [node._replace(module=f"Layer_{number}") for number in range(3) for node in LAYER]
+    profile = open_pair(tmp_path, replay(layers[:3] + layers[4:]), capture(layers))
+    assert {ops_of(profile)[name] for name in (GEMM, GEMM_2)} == {"aten::addmm", "aten::mm"}
+    assert profile.table("graph_joins").frame["joined_kernels"].to_list() == [14]
+
+
+def test_a_graph_that_no_capture_is_like_is_left_as_it_is_and_said(tmp_path: Path) -> None:
+    other = [Node("aten::x", f"void other_kernel_{number}(int)") for number in range(5)]
+    profile = open_pair(tmp_path, replay(api="hip"), capture(other, api="hip"))
+    assert set(ops_of(profile).values()) == {"hipGraphLaunch"}
+    assert "graphs_unjoined" in codes(profile)
+    assert "no capture" in profile.table("graph_joins").frame["why_not"][0]
+
+
+def test_gemms_below_ops_that_launch_none_are_not_believed(tmp_path: Path) -> None:
+    """CUDA's captures name no kernels: the count fits, what the ops can launch does not."""
+    wrong = [Node("aten::add", GEMM), Node("aten::mul", GEMM), Node("aten::copy_", GEMM_2), Node("aten::sum", GEMM)]
+    profile = open_pair(tmp_path, replay(wrong), capture(wrong))
+    assert set(ops_of(profile).values()) == {"cudaGraphLaunch"}
+
+
+def test_sizes_are_chosen_by_the_annotation_of_the_iteration(tmp_path: Path) -> None:
+    def layer(size: int) -> list[Node]:
+        return [node._replace(dims=((size, 64), (64, 16))) for node in LAYER]
+
+    captures = [
+        *capture(layer(32), ts=0, label="capture_32_DECODE"),
+        *capture(layer(8), ts=100, first=50, label="capture_8_DECODE"),
+    ]
+    replays = [
+        *replay(mark="step[DECODE bs=6]"),
+        *replay(mark="step[DECODE bs=30]", ts=2000, correlation=501),
+    ]
+    profile = open_pair(tmp_path, replays, captures)
+    assert profile.table("graph_joins").frame["captured_as"].sort().to_list() == [
+        "capture_32_DECODE #1",
+        "capture_8_DECODE #1",
+    ]
+    shapes = profile.table("op_shapes").frame.filter(pl.col("op") == "aten::mm")["input_dims"].sort().to_list()
+    assert shapes == ["[[32, 64], [64, 16]]", "[[8, 64], [64, 16]]"]
+    unmarked = open_pair(tmp_path, replay(), captures)
+    row = unmarked.table("graph_joins").to_dicts()[0]
+    assert row["joined_kernels"] == 5
+    assert "no shapes" in row["why_not"]
+    assert set(unmarked.table("op_shapes").frame["input_dims"]) == {""}
+
+
+def test_equal_layers_of_a_piecewise_model_are_replayed_in_the_order_of_their_captures(tmp_path: Path) -> None:
+    def pieces() -> list[list[Node]]:
+        first, last = [Node("aten::embedding", "void embed(int)")], [Node("aten::mm", GEMM_2, "Head_0")]
+        layers = [[node._replace(module=f"Layer_{number}") for node in LAYER] for number in range(4)]
+        return [[*first, *layers[0]], *layers[1:], last]
+
+    captures, replays = [], []
+    for number, piece in enumerate(pieces()):
+        captures += capture(piece, ts=200 * number, first=1 + 20 * number, api="hip")
+    # The recording begins in the middle of an iteration: only the end of it says where.
+    order = [2, 3, 4, 0, 1, 2, 3, 4]
+    for place, number in enumerate(order):
+        replays += replay(pieces()[number], ts=5000 + 100 * place, correlation=500 + place, api="hip")
+    profile = open_pair(tmp_path, replays, captures)
+    launches = profile.trace.graph_launches
+    assert launches["captured_as"].to_list() == [f"capture #{number + 1}" for number in order]
+
+
+def test_kernels_on_several_streams_are_placed_by_the_numbers_of_their_nodes(tmp_path: Path) -> None:
+    nodes = [Node("aten::addmm", GEMM), Node("aten::add", ADD), Node("aten::mul", ADD), Node("aten::mm", GEMM_2)]
+    shuffled = [nodes[0], nodes[3], nodes[2], nodes[1]]  # by start; the branches ran beside each other
+    replays = replay(shuffled, streams=(7, 9, 7, 9), node_ids=(1, 4, 3, 2), graph_id=5)
+    profile = open_pair(tmp_path, replays, capture(nodes))
+    rows = profile.workspace.gpu.sort("start_ns").select("op").to_series().to_list()
+    assert rows == ["aten::addmm", "aten::mm", "aten::mul", "aten::add"]
+
+
+def test_inductors_ops_name_the_kernel_that_they_launch(tmp_path: Path) -> None:
+    nodes = [Node("aten::mm", GEMM), Node(TRITON, TRITON), Node("aten::mm", GEMM_2)]
+    added = [nodes[0], Node("", ADD), *nodes[1:]]
+    profile = open_pair(tmp_path, replay(added), capture(nodes))
+    assert ops_of(profile)[TRITON] == TRITON
+
+
+def test_launches_on_other_threads_belong_to_the_capture_and_nested_captures_to_themselves(tmp_path: Path) -> None:
+    outer = capture(LAYER, ts=0)
+    backward = [
+        event for event in capture([Node("aten::mm", GEMM)], ts=12, first=60, tid=2) if "Capture" not in event["name"]
+    ]
+    inner = capture([Node("aten::relu", ADD)], ts=24.2, first=80, tid=3)
+    profile = open_pair(tmp_path, replay([Node("", ADD)], api="cuda"), [*outer, *backward, *inner])
+    assert profile.table("graph_joins").frame["joined_kernels"].to_list() == [1]
+    assert ops_of(profile) == {ADD: "aten::relu"}
+
+
+def test_a_capture_without_its_end_is_not_used_and_said(tmp_path: Path) -> None:
+    cut = [event for event in capture() if "EndCapture" not in event["name"]]
+    profile = open_pair(tmp_path, replay(), cut)
+    assert {"open_captures", "graph_mode"} <= codes(profile)
+
+
+def test_a_capture_for_a_trace_without_graphs_is_said_to_be_unused(tmp_path: Path) -> None:
+    assert "graph_capture_unused" in codes(open_pair(tmp_path, eager(), capture()))
+
+
+def test_a_folder_of_captures_is_read_and_one_without_traces_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    trace = write_trace(tmp_path / "replay.json", replay())
+    with pytest.raises(UsageError, match="no traces of captures"):
+        warplens.open(trace, graph_captures=[folder], cache=False)
+    write_trace(folder / "a.json", capture())
+    assert ops_of(warplens.open(trace, graph_captures=[folder], cache=False).with_timeline())[GEMM] == "aten::addmm"
+
+
+def test_the_cache_knows_which_captures_a_trace_was_opened_with(tmp_path: Path) -> None:
+    trace, file = write_trace(tmp_path / "replay.json", replay()), write_trace(tmp_path / "capture.json", capture())
+    for _ in range(2):
+        assert ops_of(warplens.open(trace).with_timeline())[GEMM] == "cudaGraphLaunch"
+        assert ops_of(warplens.open(trace, graph_captures=[file]).with_timeline())[GEMM] == "aten::addmm"
