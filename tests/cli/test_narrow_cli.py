@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from support import ROOT, SAMPLES
 from warplens.cli import main
+from warplens.cli.printing import print_err
 from warplens.cli.verbs import all_verbs
 from warplens.outputs.text import cell_width
 
@@ -67,7 +69,12 @@ def test_the_titles_and_evidence_of_findings_are_whole(shown: Shown, width: int)
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_names_of_kernels_stay_readable_and_numbers_are_whole(shown: Shown, width: int) -> None:
-    for line in shown(width, "report", GPT2)[-9:-3]:
+    text = shown(width, "report", GPT2)
+    at = next(number for number, line in enumerate(text) if "top kernels" in line)
+    for line in text[at + 1 : text.index("", at)]:
+        if line.startswith(" " * 20):  # a name goes on
+            assert "…" not in line
+            continue
         share, time, unit, rest = line.split(None, 3)
         assert re.fullmatch(r"[\d.]+%", share)
         assert re.fullmatch(r"[\d.,]+", time)
@@ -78,6 +85,66 @@ def test_names_of_kernels_stay_readable_and_numbers_are_whole(shown: Shown, widt
     for row in rows:
         name = row[at:].split("  ")[0]
         assert "…" not in name or len(name) >= 24
+
+
+SENTENCES = {
+    # what says something in sentences, over traces with steps, graphs, a planted fault, and a tree
+    "a verdict, notes and findings": ["report"],
+    "advice": ["advise"],
+    "quality": ["show", "quality"],
+    "titles of findings": ["show", "findings"],
+    "advice as a table": ["show", "findings", "--columns", "code,advice,evidence"],
+    "what is behind findings": ["show", "evidence", "--top", "12"],
+    "what changes are worth": ["what-if"],
+}
+SAMPLES_OF_SENTENCES = [
+    *(path for path in SAMPLES if path.name in ("gpt2_train_step.json.gz", "cudagraph_infer.json.gz")),
+    ROOT / "samples" / "faults" / "dataloader_stall.before.json.gz",
+    ROOT / "samples" / "proton" / "tree_python.hatchet.gz",
+]
+MORE = re.compile(r"… [\d,]+ more")
+LONGEST_WORD = 18
+BAR = re.compile("[█▁-▏|]")
+
+
+@pytest.mark.parametrize("path", SAMPLES_OF_SENTENCES, ids=lambda path: path.name)
+@pytest.mark.parametrize("name", SENTENCES)
+def test_every_word_of_a_wide_terminal_is_on_a_narrow_one(shown: Shown, name: str, path: Path) -> None:
+    """But for columns that are hidden to fit, and named below."""
+    verb, *more = SENTENCES[name]
+    wide, *others = (shown(columns, verb, path, *more) for columns in (200, 120, 80, 60))
+    for lines in others:
+        text = "\n".join(lines)
+        sentences = text.split("top kernels")[0]  # what follows are names of kernels and ops
+        assert "…" not in MORE.sub("", sentences)
+        if "hidden to fit" not in text and "top kernels" not in text:
+            # A name that is longer than its column goes on below it.
+            have = set(text.split())
+            assert [word for word in words(wide) if len(word) <= LONGEST_WORD and word not in have] == []
+
+
+def words(lines: list[str]) -> list[str]:
+    """Without bars, whose length is that of the screen, and commands."""
+    return [word for line in lines if not COMMAND.match(line) for word in line.split() if not BAR.search(word)]
+
+
+def test_hints_on_a_terminal_are_folded_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    hint, command = (
+        f"hint: {'several words ' * 9}".strip(),
+        "next: warplens profile -o run.warplens program.py --steps 5 --warmup 3",
+    )
+    monkeypatch.setenv("COLUMNS", "60")
+    for stream in (Terminal(), StringIO()):
+        monkeypatch.setattr("sys.stderr", stream)
+        print_err(f"{hint}\n{command}")
+        *folded, last = stream.getvalue().splitlines()
+        assert last == command
+        assert [len(line) <= 60 for line in folded] == ([True] * 3 if stream.isatty() else [False])
+        assert " ".join(" ".join(folded).split()) == hint
 
 
 @pytest.mark.parametrize("width", [60, 80])

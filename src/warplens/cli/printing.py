@@ -48,8 +48,24 @@ def print_out(text: object = "", *, end: str = "\n", flush: bool = False) -> Non
 
 
 def print_err(text: object = "", *, end: str = "\n") -> None:
-    """Text to stderr."""
+    """Text to stderr; on a terminal no word is broken at the end of a line."""
+    if sys.stderr.isatty():
+        text = _fitted(str(text))
     print(clean_lines(str(text)), end=end, file=sys.stderr)
+
+
+def _fitted(text: str) -> str:
+    """Lines that a terminal would break are folded, but for commands: those are to be copied whole."""
+    import shutil
+
+    from warplens.outputs.text import fold
+
+    columns = shutil.get_terminal_size((100, 40)).columns
+    lines = []
+    for line in text.split("\n"):
+        is_long = len(line) > columns and "warplens " not in line
+        lines += fold(line, columns, "  ") if is_long else [line]
+    return "\n".join(lines)
 
 
 def draw_progress(line: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from warplens.outputs.terminal import TableText
+from warplens.outputs.text import fold
 from warplens.printable import clean, encodable
 from warplens.units import format_count, format_ms
 
@@ -58,14 +58,14 @@ class AdviceScope:
 
 def render_advice(findings: Sequence[Finding], scope: AdviceScope, *, width: int) -> TableText:
     """The verdict, then one block per finding: what, how much, where, why, what to do, and the rows behind it."""
-    lines: list[Line] = [(line, "bold") for line in wrap(clean(scope.verdict), max(20, width))]
+    lines: list[Line] = [(line, "bold") for line in fold(clean(scope.verdict), max(20, width))]
     for note in scope.notes:
-        lines += [(line, "yellow") for line in wrap(clean(f"note: {note}"), max(20, width), subsequent_indent="      ")]
+        lines += [(line, "yellow") for line in fold(clean(f"note: {note}"), max(20, width), "      ")]
     is_apart = False
     for number, finding in enumerate(sorted(findings, key=_apart_by_energy), start=1):
         if finding.saves_only_gpu_time and not is_apart:
             is_apart = True
-            lines += [("", "none"), *((line, "none") for line in wrap(APART, max(20, width)))]
+            lines += [("", "none"), *((line, "none") for line in fold(APART, max(20, width)))]
         title = clean(f"{number}. {finding.code}  {finding.title}")
         lines += [("", "none"), *((line, "bold") for line in _hanging(title, width, INDENT))]
         gain = gain_text(finding, per_step=scope.per_step)
@@ -89,12 +89,12 @@ def _ending(findings: Sequence[Finding], scope: AdviceScope, width: int) -> list
     if not findings:
         limit = f"no gain of {scope.min_gain_percent:g} % of the time or more"
         recorded = " in what this trace records" if scope.notes else ""
-        base = [(line, "dim") for line in wrap(_shares(scope), max(20, width))]
-        return [*base, *((line, "none") for line in wrap(f"no findings: {limit}{recorded}", max(20, width)))]
+        base = [(line, "dim") for line in fold(_shares(scope), max(20, width))]
+        return [*base, *((line, "none") for line in fold(f"no findings: {limit}{recorded}", max(20, width)))]
     text = f"{_shares(scope)}warplens explain CODE shows how a gain is estimated."
     if any(finding.bound for finding in findings):
         text = f"≤: upper bound: the gain if the cause were removed entirely. {text}"
-    return [(line, "dim") for line in wrap(text, max(20, width))]
+    return [(line, "dim") for line in fold(text, max(20, width))]
 
 
 def _shares(scope: AdviceScope) -> str:
@@ -107,13 +107,13 @@ def _shares(scope: AdviceScope) -> str:
 
 
 def _paragraph(label: str, text: str, width: int) -> list[Line]:
-    wrapped = wrap(clean(text), max(20, width - len(INDENT) - 7), break_on_hyphens=False)
+    wrapped = fold(clean(text), max(20, width - len(INDENT) - 7))
     return [(f"{INDENT}{label if number == 0 else '':<7}{line}", "none") for number, line in enumerate(wrapped)]
 
 
 def _hanging(text: str, width: int, indent: str) -> list[str]:
     """Wrapped, with later lines indented; a wide screen never needs it."""
-    return wrap(text, max(40, width), subsequent_indent=indent, break_on_hyphens=False)
+    return fold(text, max(40, width), indent)
 
 
 def _row(row: Evidence, per_step: bool) -> str:

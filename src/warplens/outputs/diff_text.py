@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from shlex import quote
-from textwrap import wrap
 from typing import TypeVar
 
 from warplens.model.diff_rows import (
@@ -22,7 +21,7 @@ from warplens.model.diff_rows import (
 from warplens.model.table import Table
 from warplens.outputs.document import Document
 from warplens.outputs.terminal import TableText
-from warplens.outputs.text import cell_width, elide
+from warplens.outputs.text import cell_width, elide, fold
 from warplens.printable import clean
 
 Line = tuple[str, str]
@@ -42,6 +41,11 @@ MEASURES = {
 }
 SCREEN_TABLES = ("diff_summary", "diff_timeline", "diff_categories", "diff_ops", "diff_layers", "diff_host")
 TINY_US = 0.5
+LEAST_NAME = 20
+WIDE, WIDE_NAME = 100, 40
+WIDE_REMARK = 24
+FIGURES = 40
+"""The cells that the times of a line take."""
 FASTER, SLOWER = "green", "red"
 
 
@@ -62,7 +66,7 @@ def render_comparison(
 
 def _labelled(label: str, text: str, width: int) -> list[Line]:
     style = "bold" if label == "verdict" else "none"
-    parts = wrap(clean(text), max(20, width - LABEL)) or [""]
+    parts = fold(clean(text), max(20, width - LABEL)) or [""]
     return [(f"{label if number == 0 else '':<{LABEL}}{part}", style) for number, part in enumerate(parts)]
 
 
@@ -108,7 +112,7 @@ class _Grid:
     def __init__(self, whole_us: float, width: int) -> None:
         self.unit, self.factor = ("ms", 1e3) if whole_us >= 500 else ("µs", 1.0)
         self.width = width
-        self.name = 26 if width >= 90 else 20
+        self.name = LEAST_NAME
 
     def block(
         self,
@@ -119,21 +123,26 @@ class _Grid:
     ) -> list[Line]:
         if not rows:
             return []
+        longest = max(cell_width(clean(name(row))) for row in rows)
+        self.name = max(LEAST_NAME, min(longest, self.width - FIGURES if self.width < WIDE else WIDE_NAME))
         head = f"{title:<{self.name}}  {'A ' + self.unit:>8}  {'B ' + self.unit:>8}  {'Δ':>9}  {'B/A':>7}"
-        lines = [self.line(row, name(row), remark(row)) for row in rows]
+        lines = [line for row in rows for line in self.lines(row, name(row), remark(row))]
         return [("", "none"), (elide(head, self.width), "bold"), *lines]
 
-    def line(self, row: JudgedDiff, name: str, remark: str) -> Line:
+    def lines(self, row: JudgedDiff, name: str, remark: str) -> list[Line]:
+        """The remark stands beside the figures, else below them: it is not cut where two lines hold it."""
         fitted = elide(clean(name), self.name, middle=True)
         fitted += " " * (self.name - cell_width(fitted))
         a, b = (f"{time_us / self.factor:,.2f}" for time_us in (row.a_us, row.b_us))
         mark = "~" if row.within_noise else " "
         delta = signed(row.delta_us / self.factor, 2)
         text = f"{fitted}  {a:>8}  {b:>8}  {delta:>9} {mark}{ratio_text(row):>7}"
-        room = self.width - len(text) - 2
-        if remark and room >= 12:
-            text += "  " + elide(clean(remark), room)
-        return elide(text.rstrip(), self.width), "none" if row.within_noise else colour(row)
+        style = "none" if row.within_noise else colour(row)
+        room, remark = self.width - cell_width(text) - 2, clean(remark)
+        if not remark or cell_width(remark) <= room or (self.width >= WIDE and room >= WIDE_REMARK):
+            return [(f"{text}  {elide(remark, max(room, 0))}".rstrip(), style)]
+        below = fold(elide(remark, 2 * self.width - 20), self.width - 2)
+        return [(text.rstrip(), style), *((f"  {part}", "dim") for part in below)]
 
 
 def signed(value: float, decimals: int) -> str:

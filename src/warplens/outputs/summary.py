@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from shlex import quote
-from textwrap import wrap
 
 import msgspec
 import polars as pl
@@ -18,12 +17,11 @@ from warplens.model.time_base import TimeBase, time_base
 from warplens.outputs.document import Document
 from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, path_list, region_list
 from warplens.outputs.terminal import TableText, render_table
-from warplens.outputs.text import elide
+from warplens.outputs.text import elide, fold
 from warplens.printable import clean
 from warplens.units import format_count, format_joule, format_ms, format_percent, plural
 
 LABEL = 10
-WIDE = 100
 """The width that a summary is made for; on narrower screens it takes more lines instead of cutting."""
 SPARKS = " ▁▂▃▄▅▆▇█"
 BARS = " ▏▎▍▌▋▊▉█"
@@ -34,6 +32,7 @@ MAX_CATEGORIES = 9
 MAX_FINDINGS = 3
 SHOWN_APART = ("quality", "findings", "evidence")
 MAX_ROWS = 10
+MAX_TEXT = 1200
 MAX_TABLES = 3
 REPLAY_WORDS = {
     # what a replay on a GPU measures; one on a CPU claims none of it
@@ -82,7 +81,7 @@ def render_summary(document: Document, *, width: int, written: Sequence[str] = (
     lines = [
         *_headline(document, width),
         *_quality(tables["quality"], width),
-        *_labelled("verdict", document.facts["verdict"], width, "bold", most=3),
+        *_labelled("verdict", document.facts["verdict"], width, "bold"),
         *_step_time(document, tables["steps"], width),
         *_findings(tables["findings"], width, is_per_step=bool(len(tables["steps"]))),
         *_times(tables, width),
@@ -137,28 +136,19 @@ def _of_tables(document: Document, width: int, written: Sequence[str]) -> TableT
     return TableText(tuple(lines))
 
 
-def _labelled(label: str, text: str, width: int, style: str = "none", most: int = 2) -> list[Line]:
-    """A label and its text; beyond so many lines of a wide screen, some 100 characters each, it is cut."""
-    lines = _first_lines(text, max(20, width - LABEL), _lines_for(most, width))
+def _labelled(label: str, text: str, width: int, style: str = "none") -> list[Line]:
+    lines = _whole(text, max(20, width - LABEL)) or [""]
     return [(f"{label if number == 0 else '':<{LABEL}}{line}", style) for number, line in enumerate(lines)]
 
 
-def _lines_for(lines: int, width: int) -> int:
-    """As many lines as hold what so many of a wide screen hold."""
-    return math.ceil(lines * WIDE / min(width, WIDE))
-
-
-def _first_lines(text: str, width: int, most: int) -> list[str]:
-    """A text in at most so many lines, the last of them cut with a mark."""
-    lines = wrap(clean(text), width, break_on_hyphens=False) or [""]
-    if len(lines) <= most:
-        return lines
-    return [*lines[: most - 1], elide(" ".join(lines[most - 1 :]), width)]
+def _whole(text: str, width: int) -> list[str]:
+    """Sentences stay whole; only what no sentence is long enough for, a name of thousands of characters, is cut."""
+    return fold(elide(clean(text), MAX_TEXT), width)
 
 
 def _headline(document: Document, width: int) -> list[Line]:
     parts = [document.source.rpartition("/")[2], *document.headline]
-    return [(line, "bold") for line in _first_lines(" · ".join(parts), width, _lines_for(1, width))]
+    return [(line, "bold") for line in _whole(" · ".join(parts), width)]
 
 
 def _quality(quality: Table, width: int) -> list[Line]:
@@ -295,10 +285,10 @@ def _findings(findings: Table, width: int, *, is_per_step: bool) -> list[Line]:
             gain = f"{format_ms(row.gpu_gain_ms)} of GPU time{of} · "
         elif row.gain_ms > 0:
             gain = f"{'≤ ' if row.bound else ''}{format_ms(row.gain_ms)}{of} · "
-        first, *rest = _first_lines(gain + row.title, max(20, width - 7), _lines_for(1, width))
+        first, *rest = _whole(gain + row.title, max(20, width - 7))
         lines += [(f"{row.code}  {first}", "none"), *((f"       {line}", "none") for line in rest)]
         place = f"{row.place}: " if row.place else ""
-        advice = _first_lines(place + row.advice, max(20, width - 7), _lines_for(2, width))
+        advice = _whole(place + row.advice, max(20, width - 7))
         lines += [(f"       {line}", "dim") for line in advice]
     if len(rows) > MAX_FINDINGS:
         lines.append((f"       … {len(rows) - MAX_FINDINGS} more: warplens advise TRACE", "dim"))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 import msgspec
 import polars as pl
 
 from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.outputs.cells import cell_texts
-from warplens.outputs.text import cell_width, elide
+from warplens.outputs.text import cell_width, elide, fold
 from warplens.printable import clean
 from warplens.units import format_count, format_ms
 
 Line = tuple[str, str]
 MAX_KERNELS = 6
+MAX_KERNEL_LINES = 9
+MAX_NAME_LINES = 3
 NARROW = 70
 """Below this width a list has no room for counts."""
 NAME_ROOM = 30
@@ -61,12 +65,26 @@ def kernel_list(kernels: Table, width: int) -> list[Line]:
     header = f"{'share':>7}  {'time':>11}{events}  {'top kernels':<{room}}{'  op' * bool(op_room)}".rstrip()
     lines: list[Line] = [("", "none"), (header, "bold")]
     for row in rows:
-        name = elide(clean(row.kernel_short), room, middle=True)
-        padding = " " * (room - cell_width(name))
-        op = f"{padding}  {elide(clean(row.op), op_room, middle=True)}" if op_room else ""
+        if len(lines) > MAX_KERNEL_LINES:
+            break
         time = format_ms(row.total_us / 1e3)
         events = f"  {format_count(row.count):>8}" * has_counts
-        lines.append((f"{row.percent:6.1f}%  {time:>11}{events}  {name}{op}", "none"))
+        names = [
+            (row.kernel_short, room),
+            *([(elide(clean(row.op), op_room, middle=True), op_room)] if op_room else []),
+        ]
+        lines += _named(f"{row.percent:6.1f}%  {time:>11}{events}", *names)
+    return lines
+
+
+def _named(figures: str, *names: tuple[str, int]) -> list[Line]:
+    """Figures, and beside them names in columns of so many cells; a longer name goes on below."""
+    columns = [fold(elide(clean(name), MAX_NAME_LINES * room - room // 2, middle=True), room) for name, room in names]
+    lines = []
+    for number, parts in enumerate(zip_longest(*columns, fillvalue="")):
+        texts = [figures if number == 0 else " " * len(figures)]
+        texts += [part + " " * (room - cell_width(part)) for part, (_, room) in zip(parts, names, strict=True)]
+        lines.append(("  ".join(texts).rstrip(), "none"))
     return lines
 
 
@@ -78,7 +96,8 @@ def _name_room(width: int, longest_op: int) -> tuple[int, int]:
     if not longest_op:
         return room, 0
     if room - OP_ROOM >= NAME_ROOM:
-        return room - OP_ROOM, OP_ROOM
+        op_room = min(OP_ROOM, longest_op)
+        return room - op_room, op_room
     op_room = min(room - NAME_ROOM, longest_op)
     return room - op_room, op_room
 
@@ -100,7 +119,7 @@ def path_list(paths: Table, width: int) -> list[Line]:
     room = max(map(len, [column.name, *values]))
     lines: list[Line] = [("", "none"), (f"{column.name:>{room}}  with all that is below", "bold")]
     for value, name in zip(values, top["name"].to_list(), strict=True):
-        lines.append((elide(f"{value:>{room}}  {clean(name)}", width), "none"))
+        lines += _named(f"{value:>{room}}", (name, width - room - 2))
     return lines
 
 
@@ -112,8 +131,7 @@ def _calls(paths: pl.DataFrame, width: int) -> list[Line]:
     whole = max(1, int(named["calls"].sum()))
     lines: list[Line] = [("", "none"), (f"{'share':>7}  {'calls':>8}  most called", "bold")]
     for name, calls in named.head(2 * MAX_KERNELS).iter_rows():
-        text = f"{100 * calls / whole:6.1f}%  {format_count(calls):>8}  {clean(name)}"
-        lines.append((elide(text, width), "none"))
+        lines += _named(f"{100 * calls / whole:6.1f}%  {format_count(calls):>8}", (name, width - 19))
     return lines
 
 
@@ -124,14 +142,11 @@ def host_op_list(ops: Table, width: int) -> list[Line]:
     if not rows:
         return []
     whole = float(ops.frame["cpu_self_us"].sum()) or 1.0
-    lines: list[Line] = [
-        ("", "none"),
-        (elide(f"{'share':>7}  {'host time':>11}  {'calls':>8}  top ops, inner ops not counted", width), "bold"),
-    ]
+    header = f"{'share':>7}  {'host time':>11}  {'calls':>8}  top ops, without inner ops"
+    lines: list[Line] = [("", "none"), (elide(header, width), "bold")]
     for row in rows:
         time, share = format_ms(row.cpu_self_us / 1e3), 100 * row.cpu_self_us / whole
-        text = f"{share:6.1f}%  {time:>11}  {format_count(row.count):>8}  {clean(row.op)}"
-        lines.append((elide(text, width), "none"))
+        lines += _named(f"{share:6.1f}%  {time:>11}  {format_count(row.count):>8}", (row.op, width - 32))
     return lines
 
 
@@ -140,11 +155,10 @@ def region_list(regions: Table, width: int) -> list[Line]:
     if not len(regions):
         return []
     rows = records(regions.frame.head(2 * MAX_KERNELS), RegionRow)
-    room = max(6, *(cell_width(clean(row.region)) for row in rows))
+    longest = max(6, *(cell_width(clean(row.region)) for row in rows))
+    room = min(longest, max(12, (width - 21) // 2))
     lines: list[Line] = [("", "none"), (f"{'share':>7}  {'count':>8}  {'region':<{room}}  kernel", "bold")]
     for row in rows:
-        name = clean(row.region)
-        padding = " " * (room - cell_width(name))
-        text = f"{row.percent:6.1f}%  {format_count(row.count):>8}  {name}{padding}  {clean(row.kernel)}"
-        lines.append((elide(text, width), "none"))
+        figures = f"{row.percent:6.1f}%  {format_count(row.count):>8}"
+        lines += _named(figures, (row.region, room), (row.kernel, max(12, width - 21 - room)))
     return lines

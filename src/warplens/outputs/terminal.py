@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from textwrap import wrap
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from warplens.errors import UsageError
 from warplens.outputs.cells import cell_texts, shown_columns
-from warplens.outputs.text import cell_width, elide
+from warplens.outputs.text import cell_width, elide, fold
 from warplens.printable import clean
 from warplens.units import plural
 
@@ -56,9 +56,24 @@ KEPT = {
 NOTHING = frozenset({"", "–", "0", "0.0", "0.000", "0 FLOP"})
 TOTALS = frozenset({"total_us", "kernel_us"})
 # What a row is about, wherever it stands.
-PINNED = frozenset({"kernel_short", "message", "title"})
+PINNED = frozenset({"kernel_short", "message", "title", "what"})
 # Names keep their ends when cut; prose keeps its beginning.
-NAME_COLUMNS = frozenset({"kernel", "kernel_short", "op", "module", "function", "place", "file", "path"})
+NAME_COLUMNS = frozenset(
+    {
+        *("kernel", "kernel_short", "op", "module", "function", "file", "path"),
+        *("host_frame", "host_op", "host_activity"),
+    }
+)
+# Sentences go on below; they are never cut.
+PROSE_COLUMNS = frozenset(
+    {
+        *("title", "message", "advice", "evidence", "proof", "note", "notes", "reason", "why", "meaning", "remedy"),
+        *("how", "description", "failure", "detail", "approximate", "cause", "host_cause", "what", "what_changed"),
+        *("rule_text", "text", "change", "place"),
+    }
+)
+MIN_PROSE_WIDTH = 36
+MAX_PROSE = 1200
 SHAPE_COLUMNS = frozenset({"params", "input_dims"})
 # On a narrow terminal the shapes say what a row is about; on a wide one there is room for more columns instead.
 MIN_SHAPE_WIDTH = 26
@@ -134,13 +149,13 @@ def render_table(
     if columns is None:
         kept = [block.name for block in blocks if block.name in KEPT.get(table.name, ()) and not block.says_nothing]
         blocks, hidden = _hide(blocks, width, (*keep, *kept))
-    header, *rows = _grid(_shrink(blocks, width))
+    header, rows = _grid(_shrink(blocks, width))
     lines = [(header, "bold"), *((row, "none") for row in rows)]
     if title:
-        heading = wrap(f"{clean(table.name)}: {clean(table.meaning)}", max(width, 20), subsequent_indent=GAP)
+        heading = fold(f"{clean(table.name)}: {clean(table.meaning)}", max(width, 20), GAP)
         lines[:0] = [(line, "bold") for line in heading]
     for footer in _footers(table, shown, hidden):
-        lines += [(line, "dim") for line in wrap(footer, max(width, 20), subsequent_indent=GAP)]
+        lines += [(line, "dim") for line in fold(footer, max(width, 20), GAP)]
     return TableText(tuple(lines))
 
 
@@ -165,6 +180,8 @@ def _useful_width(name: str, width: int) -> int:
     """The width below which a text column stops being useful, on a terminal of this width."""
     if name in SHAPE_COLUMNS:
         return MIN_SHAPE_WIDTH if width < WIDE else MIN_TEXT_WIDTH
+    if name in PROSE_COLUMNS:
+        return MIN_PROSE_WIDTH if width >= NARROW else NARROW_NAME_WIDTH
     if name in NAME_COLUMNS:  # two names and a share still fit into 60 columns
         return MIN_NAME_WIDTH if width >= NARROW else NARROW_NAME_WIDTH
     return MIN_TEXT_WIDTH
@@ -193,6 +210,9 @@ def _least_useful(blocks: list[_LaidOutColumn]) -> _LaidOutColumn:
         for block in reversed(blocks):
             if block.name == word or word in block.name.split("_"):
                 return block
+    for block in reversed(blocks):  # an explanation takes the room of several figures
+        if block.name in PROSE_COLUMNS - PINNED and block.floor >= MIN_TEXT_WIDTH:
+            return block
     # Where sizes say what a row is about, the kernel's name need not.
     pinned = PINNED - {"kernel_short"} if any(block.name == "percent_of_roofline" for block in blocks) else PINNED
     others = [block for block in blocks if "percent" not in block.name.split("_") and block.name not in pinned]
@@ -218,11 +238,23 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(GAP) * max(0, len(widths) - 1)
 
 
-def _grid(blocks: list[_LaidOutColumn]) -> list[str]:
+def _grid(blocks: list[_LaidOutColumn]) -> tuple[str, list[str]]:
+    """The header and the rows, of which one takes several lines where its sentences do."""
     if not blocks:
-        return ["(no columns)"]
-    columns = [[_fit(text, block) for text in (clean(block.name), *block.cells)] for block in blocks]
-    return [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
+        return "(no columns)", []
+    header = GAP.join(_fit(clean(block.name), block) for block in blocks).rstrip()
+    columns = [[_folded(cell, block) for cell in block.cells] for block in blocks]
+    rows = []
+    for row in zip(*columns, strict=True):
+        for texts in zip_longest(*row, fillvalue=""):
+            rows.append(GAP.join(_fit(text, block) for text, block in zip(texts, blocks, strict=True)).rstrip())
+    return header, rows
+
+
+def _folded(cell: str, block: _LaidOutColumn) -> list[str]:
+    if block.name not in PROSE_COLUMNS or cell_width(cell) <= block.width:
+        return [cell]
+    return fold(elide(cell, MAX_PROSE), block.width) or [cell]
 
 
 def _fit(text: str, block: _LaidOutColumn) -> str:
