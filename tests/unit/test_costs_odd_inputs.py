@@ -13,13 +13,15 @@ from cost_calls import Argument, bf16, is_sound, tensor
 from warplens.costs import Call, assumed_pointwise, cost_of, parse_call
 from warplens.costs.attention import AttentionOp
 from warplens.costs.convolution import Convolution
-from warplens.costs.gemm import FusedExperts, Gemm, GroupedGemm
+from warplens.costs.gemm import Gemm, GroupedGemm
 from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, SelectedRows
 from warplens.costs.lists import JoinedTensors, MultiTensor
 from warplens.costs.ops import OPS
 from warplens.costs.pointwise import Pointwise
+from warplens.costs.serving import SERVING_OPS
 from warplens.costs.streams import Arange, ByteStream, Copy, Pooling, Reduction, TopK
 from warplens.costs.tensors import ITEM_BYTES, MAX_ELEMENTS
+from warplens.model.iteration_marks import parse_mark
 
 INDEX = tensor("int64", 3)
 SQUARE, IMAGE = bf16(8, 8), bf16(2, 4, 8, 8)
@@ -36,7 +38,6 @@ def _convolution(family: Convolution) -> list[Argument]:
 PLAUSIBLE: dict[type, Callable[[Any], list[Argument]]] = {
     Gemm: lambda _: [SQUARE] * 3,
     GroupedGemm: lambda _: [SQUARE, bf16(2, 8, 3)],
-    FusedExperts: lambda _: [SQUARE, bf16(4, 6, 8), bf16(4, 8, 6), SQUARE, tensor("int32", 8, 2)],
     AttentionOp: lambda family: [tensor("int32", 3)] * 11 + ["True"] * 8 if family.order == "nhd" else [IMAGE] * 20,
     Convolution: _convolution,
     Pointwise: lambda family: [SQUARE] * family.inputs,
@@ -94,6 +95,7 @@ ODD: dict[str, tuple[Argument, ...]] = {
     "a tensor and many numbers": (IMAGE, *["[2, 2, 2, 2, 2, 2, 2]"] * 9),
     "all element types": tuple(tensor(dtype, 4, 4) for dtype in ITEM_BYTES),
 }  # fmt: skip
+MARK = parse_mark("execute_8_context_1(sq5sk9sqsq25sqsk45)_generation_3(sq3sk30sqsq3sqsk30)")
 MORE_OPS = (
     "aten::_foreach_pow_",
     "aten::_foreach_new_",
@@ -107,8 +109,8 @@ MORE_OPS = (
 
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_arguments_give_no_cost_or_a_sound_one(odd: str) -> None:
-    for op in (*OPS, *MORE_OPS):
-        call = Call(op, ODD[odd])
+    for op in (*OPS, *SERVING_OPS, *MORE_OPS):
+        call = Call(op, ODD[odd], mark=MARK, inner=(Call("TopK", ODD[odd]), Call("aten::view", ODD[odd])))
         assert is_sound(cost_of(call)), op
         assert is_sound(cost_of(call, chunks=1 << 62)), op
         assert is_sound(assumed_pointwise(call)), op
@@ -177,5 +179,5 @@ ARGUMENTS = st.lists(st.one_of(TENSORS, TEXTS, st.none(), st.lists(TENSORS, max_
 @settings(max_examples=150)
 @given(ARGUMENTS, st.integers(0, 1 << 62))
 def test_no_arguments_raise(args: list[Argument], chunks: int) -> None:
-    for op in OPS:
-        assert is_sound(cost_of(Call(op, tuple(args)), chunks)), op
+    for op in (*OPS, *SERVING_OPS):
+        assert is_sound(cost_of(Call(op, tuple(args), mark=MARK), chunks)), op

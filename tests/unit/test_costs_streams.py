@@ -146,7 +146,7 @@ ROPE_AND_QUANTIZE: list[tuple[str, tuple[Argument, ...], float, float]] = [
     ("_C::dynamic_scaled_int8_quant", (tensor("int8", 4, 8), bf16(4, 8), fp32(4, 1)), 3 * 32, 32 + 64 + 16),
     # keys and values are read as they are and written as the cache holds them
     *[
-        (f"_C_cache_ops::{name}", (bf16(5, 2, 16), bf16(5, 2, 16), *[tensor("fp8", 9, 16, 2, 16)] * 2, int64(5)), 0, 160 * (4 + 2))
+        (f"_C_cache_ops::{name}", (bf16(5, 2, 16), bf16(5, 2, 16), *[tensor("fp8", 9, 16, 2, 16)] * 2, int64(5)), 0, 160 * (4 + 2) + 40)
         for name in ("reshape_and_cache", "reshape_and_cache_flash")
     ],
     ("_moe_C::topk_softmax", (fp32(5, 2), tensor("int32", 5, 2), tensor("int32", 5, 2), fp32(5, 8)), 5 * 40, 4 * (40 + 30)),

@@ -346,7 +346,7 @@ def test_damaged_shapes_do_not_raise_and_lose_no_time(opened: Opened, shapes: An
 def test_a_family_table_has_the_types_of_its_sizes_even_when_it_is_empty(family: str) -> None:
     name, params = PARAMS[family]
     schema = warplens.Profile(empty_trace()).table(name).frame.schema
-    texts = {"layout", "pass", "mask", "in", "out", "kernel", "way", "memory"}
+    texts = {"layout", "pass", "mask", "in", "out", "kernel", "way", "memory", "lengths"}
     assert {param: schema[param] for param in params} == {
         param: pl.String if param in texts else pl.Int64 for param in params
     }

@@ -8,6 +8,10 @@ from msgspec import Struct
 
 MATRIX: Final = "matrix"
 VECTOR: Final = "vector"
+NO_LENGTHS: Final = "no lengths"
+NO_WEIGHTS: Final = "no weights"
+OTHER_ARGUMENTS: Final = "other arguments"
+INNER_OPS: Final = "inner ops"
 
 
 class Cost(Struct, frozen=True):
@@ -24,6 +28,8 @@ class Cost(Struct, frozen=True):
     unit: str = VECTOR
     params: tuple[tuple[str, int | str], ...] = ()
     approximate: str = ""
+    is_loose: bool = False
+    """An upper bound that may be far too high: left out of what is added up over a step."""
 
     @property
     def intensity(self) -> float:

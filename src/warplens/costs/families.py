@@ -7,9 +7,11 @@ from typing import Final
 FAMILIES: Final = {
     "gemm": "2·B·M·N·K, and M·N more where a bias or matrix is added; both factors, the bias and the result move",
     "grouped gemm": "2·M·N·K over all groups; every group's factor moves",
-    "moe": "two products per token and expert it visits; the weights of the experts that can be visited move",
+    "moe": "two products per token and expert it visits; the weights of the experts that can be visited move, packed "
+    "as they are stored; routing and sorting move their tensors",
     "attention": "2·(D+Dv) per head and attended pair forward, twice that backward; a causal square counts half; "
-    "q, k, v, output (and their gradients) move, the scores do not",
+    "q, k, v, output (and their gradients) move, the scores do not; with a paged cache the lengths of the requests "
+    "come from the iteration's mark",
     "convolution": "2 per output position and weight; backward once each for the input's and the weight's gradient",
     "norm": "7 per element forward, 14 backward (RMS norms 4 and 9); input, weights, output and statistics move",
     "softmax": "5 per element forward, 4 backward; input and output move",
@@ -23,7 +25,7 @@ FAMILIES: Final = {
     "cat": "every element read and written",
     "fill": "written once",
     "optimizer": "passes over the lists of a foreach or fused op; long lists are sized by the launch grid",
-    "rope": "6 per element of queries and keys, which are read and written",
+    "rope": "3 per element of queries and keys, which are read and written",
     "quantize": "2 to 5 per element; input, output and scales move",
     "triton": "Inductor's generated kernels: each recorded tensor moves once",
     "collective": "the message of one rank; see the table comm for bus bandwidths",

@@ -1,4 +1,4 @@
-"""Matrix products: mm, addmm, bmm, linear, scaled and grouped ones, and mixtures of experts built from them."""
+"""Matrix products: mm, addmm, bmm, linear, scaled and grouped ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from warplens.costs.tensors import ITEM_BYTES, SCALAR_TYPES, Call, Tensor, produ
 
 FAMILY = "gemm"
 GROUPED = "grouped gemm"
-MOE = "moe"
 
 
 def gemm_flop(batch: int, m: int, n: int, k: int, *, bias: bool = False) -> int:
@@ -128,31 +127,3 @@ class GroupedGemm(Struct, frozen=True):
         flop = gemm_flop(groups if len(stacked) == 2 else 1, m, n, k) + (results * m * n if bias else 0)
         params = (("G", groups), ("M", m), ("N", n), ("K", k))
         return Cost(GROUPED, flop, read + written, a.dtype, MATRIX, params)
-
-
-class FusedExperts(Struct, frozen=True):
-    """A mixture of experts in one op: every token passes `top_k` experts of two products each.
-
-    w1 is (experts, 2·I or I, H), w2 (experts, H, I). The weights of at most tokens × top_k experts are read.
-    """
-
-    hidden: int
-    w1: int
-    w2: int
-    top_k: int
-    """Argument of shape (tokens, top_k)."""
-
-    def cost(self, call: Call) -> Cost | None:
-        hidden, w1, w2, chosen = (call.tensor(argument) for argument in (self.hidden, self.w1, self.w2, self.top_k))
-        if hidden is None or w1 is None or w2 is None or chosen is None:
-            return None
-        if len(hidden.shape) != 2 or len(w1.shape) != 3 or len(w2.shape) != 3 or len(chosen.shape) != 2:
-            return None
-        (tokens, width), (experts, up, _), inner, top_k = hidden.shape, w1.shape, w2.shape[2], chosen.shape[1]
-        visits = tokens * top_k
-        flop = gemm_flop(1, visits, up, width) + gemm_flop(1, visits, width, inner)
-        share = min(1.0, visits / experts) if experts else 0.0
-        moved = 2 * hidden.bytes + share * (w1.bytes + w2.bytes)
-        params = (("tokens", tokens), ("experts", experts), ("top_k", top_k), ("H", width), ("I", inner))
-        why = "" if share == 1.0 else "each visit is taken to need an expert of its own"
-        return Cost(MOE, flop, moved, w1.dtype if w1.dtype in ("fp8", "fp4") else hidden.dtype, MATRIX, params, why)

@@ -1,18 +1,18 @@
 """The op table: which family an op belongs to, and which of its arguments play which role.
 
 Names are without namespace versions and overloads: `aten::add_.Tensor` is looked up as `aten::add_`, then, being in
-place, as `aten::add`. Argument numbers are those of the op's schema (PyTorch's native_functions.yaml; for other
-libraries their own registrations).
+place, as `aten::add`. Argument numbers are those of the op's schema (PyTorch's native_functions.yaml). The ops of other
+libraries are in `serving`, which is loaded when a trace has one.
 """
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from warplens.costs.attention import BOTTOM_RIGHT, AttentionOp
 from warplens.costs.convolution import Convolution
-from warplens.costs.cost import Cost
-from warplens.costs.gemm import FusedExperts, Gemm, GroupedGemm
+from warplens.costs.family import Family
+from warplens.costs.gemm import Gemm, GroupedGemm
 from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, SelectedRows
 from warplens.costs.lists import JoinedTensors, MultiTensor
 from warplens.costs.pointwise import Pointwise
@@ -28,12 +28,6 @@ from warplens.costs.streams import (
     Resized,
     TopK,
 )
-from warplens.costs.tensors import Call
-
-
-class Family(Protocol):
-    def cost(self, call: Call) -> Cost | None: ...
-
 
 NORM_FORWARD_FLOP: Final = 7.0
 """Per element: mean 1, variance 3, normalising 1, scale and shift 2."""
@@ -61,13 +55,6 @@ GEMMS: Final[dict[str, Family]] = {
     "aten::_scaled_mm": Gemm(0, 1, bias=4, out_dtype=6, scales=(2, 3)),
     "aten::_grouped_mm": GroupedGemm(offsets=2, bias=3, out_dtype=4),
     "aten::_scaled_grouped_mm": GroupedGemm(offsets=4, bias=5, out_dtype=7, scales=(2, 3)),
-    "vllm::rocm_unquantized_gemm": Gemm(0, 1, bias=2, b_is_nk=True),
-    "vllm::rocm_unquantized_gemm_impl": Gemm(0, 1, bias=2, b_is_nk=True),
-    "_rocm_C::wvSplitK": Gemm(1, 0, b_is_nk=True),
-    "_rocm_C::LLMM1": Gemm(1, 0, b_is_nk=True),
-    "_C::cutlass_scaled_mm": Gemm(1, 2, bias=5, out=0, scales=(3, 4)),
-    "vllm::inplace_fused_experts": FusedExperts(0, 1, 2, 4),
-    "vllm::outplace_fused_experts": FusedExperts(0, 1, 2, 4),
 }
 
 ATTENTIONS: Final[dict[str, Family]] = {
@@ -99,16 +86,6 @@ ATTENTIONS: Final[dict[str, Family]] = {
     "aten::_cudnn_attention_backward": AttentionOp(
         1, causal=14, bias=8, cumulative_q=9, cumulative_k=10, backward=True
     ),
-    "flash_attn::_flash_attn_forward": AttentionOp(causal=5, order="bnhd", aligned=BOTTOM_RIGHT),
-    "flash_attn::_flash_attn_varlen_forward": AttentionOp(
-        causal=9, order="nhd", cumulative_q=3, cumulative_k=4, aligned=BOTTOM_RIGHT
-    ),
-    "flash_attn::_flash_attn_backward": AttentionOp(1, causal=11, order="bnhd", aligned=BOTTOM_RIGHT, backward=True),
-    "flash_attn::_flash_attn_varlen_backward": AttentionOp(
-        1, causal=15, order="nhd", cumulative_q=9, cumulative_k=10, aligned=BOTTOM_RIGHT, backward=True
-    ),
-    "aiter::mha_fwd": AttentionOp(causal=5, order="bnhd", aligned=BOTTOM_RIGHT),
-    "aiter::fmha_v3_fwd": AttentionOp(causal=5, order="bnhd", aligned=BOTTOM_RIGHT),
 }
 
 CONVOLUTIONS: Final[dict[str, Family]] = {
@@ -166,10 +143,6 @@ NORMS: Final[dict[str, Family]] = {
     "aten::miopen_batch_norm_backward": _norm_backward((0, 1, 2), 0, 2),
     "aten::_batch_norm_with_update": _norm((0, 1, 2)),
     "aten::batch_norm_backward": _norm_backward((0, 1, 2), 1, 2),
-    "_C::rms_norm": ByteStream("norm", (1, 2), (Like(0),), RMS_FORWARD_FLOP, main=1, direction=FORWARD),
-    "_C::fused_add_rms_norm": ByteStream(
-        "norm", (0, 1, 2), (Like(0), Like(1)), RMS_FORWARD_FLOP + 1, direction=FORWARD
-    ),
 }
 
 SOFTMAXES: Final[dict[str, Family]] = {
@@ -231,23 +204,11 @@ POINTWISE: Final[dict[str, Family]] = {
     "aten::elu_backward": Pointwise(6, 1.0),  # the saved tensor comes after three numbers and a flag
     "aten::polar": Pointwise(2, 4.0, "complex64"),
     "aten::glu": ByteStream("pointwise", (0,), (Like(0, share=0.5),), 2.0),
-    "_C::silu_and_mul": ByteStream("pointwise", (1,), (Like(0),), 2.0, main=1),
-    "_C::gelu_and_mul": ByteStream("pointwise", (1,), (Like(0),), 5.0, main=1),
-    "_C::gelu_tanh_and_mul": ByteStream("pointwise", (1,), (Like(0),), 5.0, main=1),
-    "_C::rotary_embedding": ByteStream("rope", (0, 1, 2), (Like(1), Like(2)), 3.0, main=1, counted=(2,)),
     "aten::quantize_per_tensor": QUANTIZE,
     "aten::quantize_per_channel": QUANTIZE,
     "aten::dequantize": Pointwise(1, 2.0, "fp32", family="quantize"),
     "aten::fake_quantize_per_tensor_affine_cachemask": FAKE_QUANTIZE,
     "aten::fake_quantize_per_channel_affine_cachemask": FAKE_QUANTIZE,
-    "_C::static_scaled_fp8_quant": ByteStream("quantize", (1, 2), (Like(0),), 2.0, main=1),
-    "_C::dynamic_scaled_fp8_quant": ByteStream("quantize", (1,), (Like(0), Like(2)), 3.0, main=1),
-    "_C::dynamic_per_token_scaled_fp8_quant": ByteStream("quantize", (1,), (Like(0), Like(2)), 3.0, main=1),
-    "_C::static_scaled_int8_quant": ByteStream("quantize", (1, 2), (Like(0),), 2.0, main=1),
-    "_C::dynamic_scaled_int8_quant": ByteStream("quantize", (1,), (Like(0), Like(2)), 3.0, main=1),
-    "_C_cache_ops::reshape_and_cache": ByteStream("copy", (0, 1), (Like(0, dtype_of=2), Like(1, dtype_of=3))),
-    "_C_cache_ops::reshape_and_cache_flash": ByteStream("copy", (0, 1), (Like(0, dtype_of=2), Like(1, dtype_of=3))),
-    "_moe_C::topk_softmax": ByteStream("moe", (3,), (Like(0), Like(1), Like(2)), SOFTMAX_FLOP, main=3),
 }
 
 REDUCTIONS: Final[dict[str, Family]] = {

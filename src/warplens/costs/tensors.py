@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import msgspec
 from msgspec import Struct
+
+if TYPE_CHECKING:  # its patterns are compiled only where a trace has marks
+    from warplens.model.iteration_marks import IterationMark
 
 MAX_ELEMENTS: Final = 1 << 46
 """No tensor of a real run is larger (64 TiB of bytes); a larger product is damage."""
@@ -95,6 +98,14 @@ class Call(Struct, frozen=True):
     args: tuple[Tensor | tuple[Tensor, ...] | str | None, ...] = ()
     list_item_bytes: float = 0.0
     """Element size of tensor lists, whose dtypes are not recorded; from the kernel's name, 0 where it is unknown."""
+    mark: IterationMark | None = None
+    """Of the iteration around the call, for ops that read its requests' lengths."""
+    inner: tuple[Call, ...] = ()
+    """Calls made inside this one, for ops that are not handed what they work on."""
+    cache_dtype: str = ""
+    """Element type of the key and value cache, where a call that writes it is in the trace."""
+    replayed: bool = False
+    """Recorded when a graph was captured: numbers among its arguments are the capture's, not the replay's."""
 
     def tensor(self, index: int | None) -> Tensor | None:
         value = self.args[index] if index is not None and -len(self.args) <= index < len(self.args) else None

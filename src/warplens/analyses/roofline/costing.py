@@ -9,14 +9,17 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 
+from warplens.analyses.roofline.contexts import CallContext, call_contexts
 from warplens.analyses.shared import shared
 from warplens.analyses.work.call_times import call_times
 from warplens.analyses.work.comm import described_collectives
 from warplens.analyses.workspace import COMMUNICATION, Workspace
-from warplens.costs import Cost, assumed_pointwise, cost_of, has_model, parse_call
+from warplens.costs import Cost, assumed_pointwise, cost_or_reason, has_model, parse_call
+from warplens.costs.cost import INNER_OPS, NO_LENGTHS, NO_WEIGHTS, OTHER_ARGUMENTS
 from warplens.costs.tensors import ITEM_BYTES
 from warplens.model.kinds import CODE, NONE
 from warplens.model.records import records
@@ -39,11 +42,15 @@ REASONS: Final = {
     NO_SHAPES: "the shapes of the op's inputs are not recorded",
     "in a graph": "launched by a CUDA or HIP graph, inside which no ops are recorded",
     "no op": "launched outside any op, or without a recorded launch",
+    NO_LENGTHS: "attention over requests whose lengths no mark of the iteration and no argument has",
+    NO_WEIGHTS: "a layer of experts whose weights, or experts per token, no recorded call has",
+    INNER_OPS: "a layer whose products are costed on the ops inside it; what else it launches is not known",
+    OTHER_ARGUMENTS: "the recorded arguments are not those of a known version of the op",
 }
 
 
 class Costing(NamedTuple):
-    """`groups` has one row per op and inputs; `event_group` says for each GPU event which row it belongs to.
+    """`groups` has one row per op, inputs and context; `event_group` says for each GPU event which row it belongs to.
 
     Columns: op (name code, -1 for none), spec (of the inputs), own (kernel name code, for events that carry their size
     themselves), count (calls), total_ns (Σ durations), union_ns (Σ over calls of the union of their intervals), kernel
@@ -62,10 +69,12 @@ def costing(work: Workspace) -> Costing:
     """What each group of calls costs, or why that is not known."""
     owner, borrowed = _owners(work)
     assumed = _elementwise_ops(work, owner)
-    events = _event_keys(work, owner, borrowed, assumed)
+    events, contexts = _event_keys(work, owner, borrowed, assumed)
     keys, event_group = np.unique(events.keys(work), return_inverse=True)
+    if len(contexts) > 1:
+        keys, event_group = np.unique(event_group * len(contexts) + events.context, return_inverse=True)
     groups = _groups(work, events, event_group.astype(np.int64), len(keys))
-    results = [_group_cost(work, group, assumed) for group in records(groups, CallGroup)]
+    results = [_group_cost(work, group, assumed, contexts) for group in records(groups, CallGroup)]
     is_cost = np.array([isinstance(result, Cost) for result in results], bool)
     groups = groups.with_columns(
         pl.Series("cost", np.where(is_cost, np.cumsum(is_cost) - 1, NONE), dtype=pl.Int64),
@@ -93,6 +102,7 @@ class CallGroup(NamedTuple):
     kernel: int
     blocks: int
     bytes: float
+    context: int
 
 
 class EventKeys(NamedTuple):
@@ -102,14 +112,16 @@ class EventKeys(NamedTuple):
     spec: Ints
     own: Ints
     call: Ints
+    context: Ints
+    """What the cost needs besides the inputs, 0 for nothing."""
 
     def keys(self, work: Workspace) -> Ints:
-        """Events with equal keys share a cost."""
+        """Events with equal keys and contexts share a cost."""
         names, specs = len(work.trace.names) + 1, len(work.trace.specs) + 1
         return ((self.op + 1) * specs + self.spec + 1) * names + self.own + 1
 
 
-def _event_keys(work: Workspace, owner: Ints, borrowed: Ints, assumed: set[int]) -> EventKeys:
+def _event_keys(work: Workspace, owner: Ints, borrowed: Ints, assumed: set[int]) -> tuple[EventKeys, list[CallContext]]:
     trace, gpu = work.trace, work.gpu
     names, kernel = trace.ints("name").astype(np.int64), gpu["name"].to_numpy().astype(np.int64)
     is_modelled = np.zeros(len(trace.names), bool)
@@ -122,12 +134,15 @@ def _event_keys(work: Workspace, owner: Ints, borrowed: Ints, assumed: set[int])
     modelled = (op_row >= 0) & ~link
     row = np.maximum(op_row, 0)
     caller = np.where(owner >= 0, names[np.maximum(owner, 0)], NONE)
-    return EventKeys(
+    contexts = call_contexts(work, np.where(modelled, op_row, NONE))
+    keys = EventKeys(
         op=np.where(modelled, names[row], caller),
         spec=np.where(modelled, trace.ints("spec").astype(np.int64)[row], NONE),
         own=np.where(link | (sized & ~modelled), kernel, NONE),
         call=np.where(modelled, op_row + borrowed * len(trace), 2 * len(trace) + np.arange(len(gpu), dtype=np.int64)),
+        context=contexts.code,
     )
+    return keys, contexts.contexts
 
 
 def _groups(work: Workspace, events: EventKeys, group: Ints, count: int) -> pl.DataFrame:
@@ -155,6 +170,7 @@ def _groups(work: Workspace, events: EventKeys, group: Ints, count: int) -> pl.D
             "kernel": _main_kernels(group, gpu["name"].to_numpy().astype(np.int64), duration, count),
             "blocks": _summed(blocks, group, count) // np.maximum(number, 1),
             "bytes": _mean_bytes(work, group, count),
+            "context": events.context[first],
         }
     )
 
@@ -233,7 +249,7 @@ def grid_blocks(work: Workspace) -> Ints:
     return np.array([min(np.prod([float(size) for size in grid or ["0"]]), 2.0**62) for grid in grids]).astype(np.int64)
 
 
-def _group_cost(work: Workspace, group: CallGroup, assumed: set[int]) -> Cost | str:
+def _group_cost(work: Workspace, group: CallGroup, assumed: set[int], contexts: list[CallContext]) -> Cost | str:
     """The cost of one call of a group, or the reason why there is none."""
     trace = work.trace
     if group.own >= 0:
@@ -247,7 +263,9 @@ def _group_cost(work: Workspace, group: CallGroup, assumed: set[int]) -> Cost | 
         return "no model" if group.spec >= 0 or "::" in op else NO_SHAPES if group.is_op else "no op"
     dims, types, strides, concrete = trace.specs.row(group.spec) if group.spec >= 0 else ("",) * 4
     call = parse_call(op, dims, types, strides, concrete, _list_item_bytes(work, group.kernel))
-    cost = assumed_pointwise(call) if group.op in assumed else cost_of(call, group.blocks)
+    if group.context:
+        call = msgspec.structs.replace(call, **contexts[group.context]._asdict())
+    cost = assumed_pointwise(call) if group.op in assumed else cost_or_reason(call, group.blocks)
     return cost or NO_SHAPES
 
 

@@ -60,12 +60,30 @@ KEY: Final = Column("key", "number of the op and cost that a row sums up", "", p
 PARAMS = {
     # family: its table, and the columns that its parameters become
     "gemm": ("gemm", ("B", "M", "N", "K", "layout")),
-    "attention": ("attention", ("pass", "B", "Hq", "Hkv", "Nq", "Nkv", "D", "Dv", "mask")),
+    "attention": (
+        "attention",
+        (
+            "pass",
+            "B",
+            "Hq",
+            "Hkv",
+            "Nq",
+            "Nkv",
+            "D",
+            "Dv",
+            "mask",
+            "requests",
+            "queries",
+            "keys",
+            "window",
+            "lengths",
+        ),
+    ),
     "convolution": ("convolution", ("pass", "N", "Cin", "Cout", "in", "out", "kernel", "groups", "layout")),
     "norm": ("norm", ("pass", "rows", "columns", "elements")),
     "transfer": ("transfer", ("way", "memory")),
 }
-TEXTS: Final = frozenset({"layout", "pass", "mask", "in", "out", "kernel", "way", "memory"})
+TEXTS: Final = frozenset({"layout", "pass", "mask", "in", "out", "kernel", "way", "memory", "lengths"})
 """Parameters that are words or, like 3x3, several numbers."""
 PARAM: Final = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
 """One parameter of the text; its value may hold blanks."""
@@ -77,7 +95,10 @@ MEANINGS = {
     "Cin": "input channels", "Cout": "output channels", "in": "input size",
     "out": "output size", "kernel": "kernel size", "groups": "groups", "rows": "rows normalised",
     "columns": "elements per row", "elements": "elements", "way": "direction of the copy",
-    "memory": "kind of host memory",
+    "memory": "kind of host memory", "requests": "requests of a serving engine in one call",
+    "queries": "new tokens of all requests", "keys": "tokens that all requests attend to",
+    "window": "keys before its own that a query sees, where the call limits them",
+    "lengths": "where lengths of requests come from: the iteration's mark or the call's arguments",
 }  # fmt: skip
 UNKNOWN_COSTS = "no GPU work with known FLOPs or bytes: the table cost_coverage says why"
 
@@ -237,9 +258,13 @@ ROOFLINE_SET = (
 
 
 def roofline_by_inputs(work: Workspace) -> pl.DataFrame:
-    """`ROOFLINE_SET` by op and spec, for ops that launch the costed kernels themselves."""
+    """`ROOFLINE_SET` by op and spec, for ops that launch the costed kernels themselves.
+
+    Calls with the same inputs whose costs differ, as those of attention over requests of other lengths, have none.
+    """
     rows = _rows(work).select("key", "op", *ROOFLINE_SET)
     groups = _keyed_groups(work).filter((pl.col("spec") >= 0) & (pl.col("own") < 0))
+    groups = groups.unique(["op", "spec", "key"]).filter(pl.len().over("op", "spec") == 1)
     return groups.select(pl.col("spec").cast(pl.Int32), "key").join(rows, on="key", how="inner").drop("key")
 
 

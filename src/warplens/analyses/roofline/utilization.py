@@ -43,7 +43,7 @@ def utilization(work: Workspace) -> Utilization | None:
 
 def _flop_of_step(work: Workspace, costs: Costing) -> float:
     """The mean over the steps that launched GPU work; each call counts once, however many kernels it has."""
-    flop_of_cost = np.array([float(cost.flop) for cost in costs.costs] + [0.0])
+    flop_of_cost = np.array([0.0 if cost.is_loose else float(cost.flop) for cost in costs.costs] + [0.0])
     flop_of_group = flop_of_cost[costs.groups["cost"].to_numpy()]
     first_events = np.unique(costs.event_call, return_index=True)[1]
     flop = flop_of_group[costs.event_group[first_events]]
@@ -59,7 +59,7 @@ def _product_peak(work: Workspace, costs: Costing, gpu: Gpu) -> tuple[str, str] 
     flop_by_unit: dict[tuple[str, str], float] = {}
     for number, kernel, count, union_ns in costs.groups.select("cost", "kernel", "count", "union_ns").iter_rows():
         cost = costs.costs[number] if number >= 0 else None
-        if cost is None or cost.unit != MATRIX or not cost.flop or not union_ns:
+        if cost is None or cost.unit != MATRIX or not cost.flop or cost.is_loose or not union_ns:
             continue
         unit = unit_of(cost, gpu, kernel_dtype(work, kernel), cost.flop * count / union_ns / 1e3)
         flop_by_unit[unit] = flop_by_unit.get(unit, 0.0) + float(cost.flop) * count
