@@ -24,6 +24,20 @@ import torch
 
 from warplens.capture.torch_backend import TorchBackend
 
+SNAPSHOT = {
+    "segments": [
+        {
+            "device": 0,
+            "address": 4096,
+            "blocks": [
+                {"size": 512, "state": "active_allocated"},
+                {"size": 1024, "state": "inactive"},
+                {"size": 2048, "state": "active_awaiting_free"},
+            ],
+        }
+    ]
+}
+
 
 class FakeCuda:
     """The allocator's part of `torch.cuda`; what was asked of it is in `asked`."""
@@ -33,7 +47,7 @@ class FakeCuda:
         self.queue: list[Callable[[], None]] = []
         self._is_initialized = is_initialized
         self.history = False
-        self.memory = SimpleNamespace(_record_memory_history=self._record, _snapshot=lambda: {"segments": [1]})
+        self.memory = SimpleNamespace(_record_memory_history=self._record, _snapshot=lambda: SNAPSHOT)
 
     def initialize(self) -> None:
         self._is_initialized = True
@@ -94,10 +108,11 @@ def test_the_history_is_kept_up_to_the_first_step_and_in_the_window(cuda: FakeCu
     recorded.stop()
     assert cuda.asked == [("all", 1), (None, None), ("all", MOST_ENTRIES), (None, None)]
     snapshot = gzip.decompress((recorded._staging.folder / "memory_snapshot.pickle.gz").read_bytes())
-    assert pickle.loads(snapshot) == {"segments": [1]}
+    assert pickle.loads(snapshot) == SNAPSHOT
     facts = facts_of(recorded)
     assert list(facts["devices"]) == ["0"]
     assert (facts["devices"]["0"]["max_memory_allocated"], facts["devices"]["0"]["max_memory_reserved"]) == (70, 90)
+    assert facts["devices"]["0"]["blocks"] == [[4096, 512], [5632, 2048]]
     assert 0 < facts["window_ns"][0] <= facts["window_ns"][1]
     assert recorded.notes == []
 

@@ -35,7 +35,8 @@ NUMBER: Final = "_warplens_capture"
 UNKNOWN: Final = -1
 PLAIN: Final = "capture.json"
 AROUND_GRAPHS: Final = {"DISABLE_CUPTI_LAZY_REINIT": "1", "TEARDOWN_CUPTI": "0"}
-"""As PyTorch sets them for its own graphs: CUPTI that is loaded a second time may crash a program that has some."""
+"""As PyTorch sets them for its compiler: an older CUPTI that is set up again may crash a program with graphs."""
+SAFE_CUDA: Final = (12, 6)
 
 
 @dataclass(frozen=True)
@@ -236,8 +237,9 @@ class GraphCaptures:
         if self._prepared.is_pending:
             facts.why = "a profiler of the program's own was about to record"
             return
-        for name, value in AROUND_GRAPHS.items():
-            os.environ.setdefault(name, value)
+        if _has_older_cupti(self._torch):
+            for name, value in AROUND_GRAPHS.items():
+                os.environ.setdefault(name, value)
         recording = self._host.make_recording()
         recording.start()
         self.recording, self._shared = recording, [facts]
@@ -329,6 +331,14 @@ class GraphCaptures:
         facts.exec = hex(handle) if handle else ""
         facts.graph_id = graph_ids.graph_id(handle)
         facts.pool = graph_ids.pool(graph)
+
+
+def _has_older_cupti(torch: Any) -> bool:
+    version = str(getattr(torch.version, "cuda", None) or "").split(".")
+    try:
+        return tuple(int(part) for part in version[:2]) < SAFE_CUDA
+    except ValueError:  # a build without CUDA
+        return False
 
 
 def _lose(captures: list[CaptureFacts], why: str) -> None:

@@ -36,6 +36,8 @@ class MemoryHistory:
         self._has_cuda = bool(torch.cuda.is_available())
         self._is_on = self._is_window = self._is_over = self._is_written = False
         self._start: dict[int, dict[str, int]] = {}
+        self._blocks: dict[int, list[tuple[int, int]]] = {}
+        """Address and size of what is in use when the window begins, by device."""
         self._start_ns = 0
         self._oom: dict[str, int] | None = None
         if not self._has_cuda:
@@ -62,6 +64,7 @@ class MemoryHistory:
         self._start = self._statistics()
         self.tensors.begin_window()
         if self._has_cuda and self._torch.cuda.is_initialized():
+            self._note_blocks()
             self._switch(True, entries=MOST_ENTRIES)
 
     def end_window(self) -> None:
@@ -91,6 +94,19 @@ class MemoryHistory:
         self._is_over = True
         self.tensors.forget()
 
+    def _note_blocks(self) -> None:
+        """Events have the sizes that were asked for, and the allocator's sums those of blocks."""
+        try:
+            for segment in self._torch.cuda.memory._snapshot()["segments"]:
+                blocks = self._blocks.setdefault(int(segment["device"]), [])
+                address = int(segment["address"])
+                for block in segment["blocks"]:
+                    if block["state"] != "inactive":
+                        blocks.append((int(block.get("address", address)), int(block["size"])))
+                    address += int(block["size"])
+        except Exception as error:  # noqa: BLE001 - the snapshot's form is PyTorch's own
+            self.notes.append(f"the blocks in use are not known: {type(error).__name__}: {error}")
+
     def _collect(self) -> None:
         try:
             self.tensors.collect()
@@ -118,8 +134,7 @@ class MemoryHistory:
                 return
             record = self._torch.cuda.memory._record_memory_history
             if is_on:
-                # Where releases were made is not used, and costs as much as the rest.
-                record("all", context="alloc", stacks="python", max_entries=entries)
+                record("all", context="all", stacks="python", max_entries=entries)
             else:
                 record(None)
             self._is_on = is_on
@@ -150,6 +165,7 @@ class MemoryHistory:
             devices[str(device)] = {
                 "start": self._start.get(device, {}),
                 "end": end,
+                "blocks": self._blocks.get(device, []),
                 "max_memory_allocated": end.get("allocated_bytes.all.peak", 0),
                 "max_memory_reserved": end.get("reserved_bytes.all.peak", 0),
             }
