@@ -167,8 +167,9 @@ def fwdbwd(source: tuple[float, int], target: tuple[float, int], number: int) ->
 
 
 def memory(
-    ts: float, size: int, allocated: int, reserved: int, *, device: int = 0, device_type: int = 1, tid: int = 1
-) -> dict[str, Any]:
+    ts: float, size: int, allocated: int, reserved: int, *, device: int = 0, device_type: int = 1, tid: int = 1,
+    address: int | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """An allocation, or with a negative size a free, as profile_memory=True records it."""
     args = {
         "Bytes": size,
@@ -176,6 +177,7 @@ def memory(
         "Total Reserved": reserved,
         "Device Id": device,
         "Device Type": device_type,
+        **({} if address is None else {"Addr": address}),
     }
     return {
         "ph": "i",

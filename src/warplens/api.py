@@ -18,6 +18,7 @@ from warplens.outputs import plan_outputs, write
 from warplens.profiles.file_kinds import (
     KERNEL_FACTS,
     KERNEL_TRACE,
+    MEMORY_SNAPSHOT,
     OP_TABLE,
     PROOF,
     PROOF_PLAN,
@@ -182,6 +183,10 @@ def _own_file(path: Path, gpu: str, max_bytes: int) -> Opened | None:
         from warplens.profiles.op_table import open_op_table
 
         return open_op_table(path, max_bytes)
+    if kind == MEMORY_SNAPSHOT:
+        from warplens.profiles.memory_snapshot import open_memory_snapshot
+
+        return open_memory_snapshot(path, max_bytes)
     if kind in (PROOF, PROOF_PLAN):
         hint = "warplens report TRACE --proof PROOF" if kind == PROOF else "run it: warplens prove run PLAN"
         raise FormatError(f"a {'proof' if kind == PROOF else 'proof plan'}, not a profile", where=str(path), hint=hint)

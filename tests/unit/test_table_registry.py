@@ -11,19 +11,28 @@ from msgspec.structs import replace
 
 import warplens
 from support import ROOT
-from warplens.analyses import EVENT_TABLES, GRAPH_TABLES, TRACE_TABLES, UNIT_TABLES, Workspace
+from warplens.analyses import (
+    EVENT_TABLES,
+    GRAPH_TABLES,
+    MEMORY_TABLES,
+    SERVING_TABLES,
+    TRACE_TABLES,
+    UNIT_TABLES,
+    Workspace,
+)
 from warplens.analyses.diff import DIFF_TABLES, pair
 from warplens.analyses.paths import FORMAT_TABLES, PATH_TABLES, PathWorkspace
 from warplens.analyses.units.replayed import REPLAY_TABLES
 from warplens.errors import UsageError
 from warplens.model.call_paths import CallPaths
+from warplens.model.memory_facts import no_memory
 from warplens.model.table_entry import TableEntry
 from warplens.model.trace import empty_trace
 from warplens.readers import inputs
 from warplens.replay.result_file import empty_result
 
 SAMPLES = ROOT / "samples"
-EMPTY = Workspace(empty_trace(), replayed=empty_result())
+EMPTY = Workspace(empty_trace(), replayed=empty_result(), read_memory=no_memory)
 
 
 def path_work(path: str) -> PathWorkspace:
@@ -38,15 +47,16 @@ def made(registry: Mapping[str, TableEntry[Any]], source: object) -> list[str]:
 
 
 def test_every_entry_makes_the_table_of_its_name() -> None:
-    assert made(TRACE_TABLES, EMPTY) == list(TRACE_TABLES)
+    assert made(TRACE_TABLES, EMPTY) == [name for name in TRACE_TABLES if name not in SERVING_TABLES]
     assert made(REPLAY_TABLES, empty_result()) == list(REPLAY_TABLES)
     assert made(DIFF_TABLES, pair(EMPTY, EMPTY)) == list(DIFF_TABLES)
     assert made(PATH_TABLES, path_work("proton/scopes.hatchet.gz")) == list(PATH_TABLES)
 
 
 def test_tables_of_a_replay_exist_where_the_trace_was_opened_with_its_result() -> None:
-    without = replace(EMPTY, replayed=None)
+    without = replace(EMPTY, replayed=None, read_memory=None)
     absent = [entry for entry in TRACE_TABLES.values() if not entry.exists(without)]
+    absent = [entry for entry in absent if entry.name not in {*MEMORY_TABLES, *SERVING_TABLES}]
     assert [entry.name for entry in absent] == list(REPLAY_TABLES)
     with pytest.raises(UsageError, match="table replay needs the result of a replay"):
         absent[0](without)

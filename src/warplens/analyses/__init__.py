@@ -5,6 +5,7 @@
 | `TABLES` | `Workspace` | of every trace, in the order of a report |
 | `SERVING_TABLES` | `Workspace` | of the trace of a served model: iterations, phases, latency |
 | `TRACE_TABLES` | `Workspace` | all tables of a trace: these, those of a replay, and those made on demand |
+| `MEMORY_TABLES` | `Workspace` | of traces whose memory is recorded |
 | `UNIT_TABLES` | `Workspace` | made on demand: unique kernels and units |
 | `GRAPH_TABLES` | `Workspace` | made on demand: what bounds a step, and its critical path |
 | `EVENT_TABLES` | `Workspace` | made on demand: the page's tables of events and call paths |
@@ -37,11 +38,11 @@ from warplens.analyses.work.comm import comm
 from warplens.analyses.work.graphs import graph_joins, graph_ops
 from warplens.analyses.work.kernels import kernel_categories, kernels, launch_categories
 from warplens.analyses.work.launches import launches
-from warplens.analyses.work.memory import memory, memory_ops
+from warplens.analyses.work.memory import has_memory, memory, memory_ops
 from warplens.analyses.work.modules import modules, python_lines
 from warplens.analyses.work.ops import op_shapes, ops
 from warplens.analyses.workspace import Options, Workspace
-from warplens.model.table_entry import TableEntry, entries, later
+from warplens.model.table_entry import TableEntry, entries, later, when_needed
 
 TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(
     quality,
@@ -84,9 +85,15 @@ GRAPH_TABLES: Final = {
     **later("warplens.analyses.graph.critical_path", "critical_path"),
     **later("warplens.analyses.graph.path_sums", "critical_path_sums"),
 }
+MEMORY_TABLES: Final = when_needed(
+    "warplens.analyses.memory.traced", "trace_table", "memory_peak", "memory_timeline", "allocations", "fragmentation",
+    exists=has_memory, needs="a memory snapshot, or memory events of the profiler (profile_memory=True)",
+)  # fmt: skip
+"""Who holds the memory, where that is recorded."""
 TRACE_TABLES: Final[dict[str, TableEntry[Workspace]]] = {
     **TABLES,
     **SERVING_TABLES,
+    **MEMORY_TABLES,
     **TRACE_REPLAY_TABLES,
     **UNIT_TABLES,
     **EVENT_TABLES,

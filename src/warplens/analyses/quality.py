@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from warplens.analyses.graph.plain_step import plain_step
@@ -19,8 +21,21 @@ COLUMNS = (
 
 
 def quality(work: Workspace) -> Table:
-    notes = work.trace.quality.with_notes(*_mangled_names(work), *_unknown_gpu(work), *_plain_step(work)).notes
+    notes = (*_mangled_names(work), *_unknown_gpu(work), *_plain_step(work), *_memory(work))
+    return quality_table(work.trace.quality.with_notes(*notes).notes)
+
+
+def quality_table(notes: Iterable[Note]) -> Table:
     return Table.from_rows("quality", "one row per note on the trace", COLUMNS, notes)
+
+
+def _memory(work: Workspace) -> list[Note]:
+    """On the memory that was recorded beside the trace."""
+    if work.read_memory is None:
+        return []
+    from warplens.analyses.memory.traced import memory_work  # few traces come with it
+
+    return memory_work(work).quality_notes()
 
 
 def _mangled_names(work: Workspace) -> list[Note]:

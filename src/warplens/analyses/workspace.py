@@ -22,6 +22,7 @@ from warplens.passes.survey import is_graph_launch
 
 if TYPE_CHECKING:
     from warplens.analyses.serving.iterations import Served
+    from warplens.model.memory_facts import RecordedMemory
     from warplens.proof.result_file import ProofResult
     from warplens.replay.result_file import ReplayResult
 
@@ -60,6 +61,8 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
     """What experiments for this trace's findings measured, where that was given."""
     passes: Served | None = None
     """The iterations of a trace that was cut down to one phase of serving; None where they are still to be found."""
+    read_memory: Callable[[], RecordedMemory | None] | None = None
+    """Reads the memory snapshot that was recorded beside the trace; None where there is none."""
 
     @cached_property
     def light(self) -> Trace | None:

@@ -149,7 +149,11 @@ def inputs_of(args: argparse.Namespace) -> list[str]:
 
 def open_timeline(args: argparse.Namespace) -> Profile:
     """The profile, for verbs that need to know when things ran."""
-    profile = open_profile(args)
+    return timeline_of(open_profile(args))
+
+
+def timeline_of(profile: Opened) -> Profile:
+    """The same with a timeline, or an error that says what else can be done with it."""
     try:
         return profile.with_timeline()
     except WarplensError as error:

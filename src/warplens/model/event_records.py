@@ -57,6 +57,7 @@ class Allocation(NamedTuple):
     bytes: int
     allocated_bytes: int = NONE
     reserved_bytes: int = NONE
+    address: int = NONE
 
 
 class Lanes(dict[Lane, int]):

@@ -11,7 +11,7 @@ import polars as pl
 from warplens.model.edits import Edit
 from warplens.model.table import Column, Table
 from warplens.model.targets import Target
-from warplens.units import format_ms
+from warplens.units import format_bytes, format_ms
 
 LEAST_STEP_PERCENT: Final = 1.0
 """A smaller part of a step is within the spread from one step to the next."""
@@ -84,6 +84,8 @@ class Finding:
     rows: tuple[Evidence, ...] = ()
     targets: tuple[Target, ...] = ()
     edits: tuple[Edit, ...] = ()
+    gain_bytes: int = 0
+    """GPU memory that the change frees at the peak, for findings on memory; `gain_ms` is 0 for those."""
     slow_steps: tuple[int, ...] = ()
     """Steps whose time beyond that of the others is the gain: no change of the usual step describes it."""
 
@@ -106,7 +108,8 @@ class Finding:
 
     def __repr__(self) -> str:
         """One line: the code, the title and the gain; the evidence would fill screens."""
-        gain = f" ({'≤ ' * self.bound}{format_ms(self.gain_ms)})" if self.gain_ms else ""
+        amount = format_ms(self.gain_ms) if self.gain_ms else format_bytes(self.gain_bytes) if self.gain_bytes else ""
+        gain = f" ({'≤ ' * self.bound}{amount})" if amount else ""
         return f"<Finding {self.code}: {self.title}{gain}>"
 
 
@@ -130,6 +133,7 @@ COLUMNS = (
     Column("proved_joules_after", "measured energy per step after the change", "J", pl.Float64),
     Column("largest_difference", "of the outputs after the change, over the largest output", "", pl.Float64),
     Column("proved_on", "the GPU that it was measured on", "", pl.String),
+    Column("gain_bytes", "GPU memory freed at the peak, for findings on memory; 0 for others", "bytes", pl.Int64),
 )
 EVIDENCE_COLUMNS = (
     Column("finding", "row of the finding in the table findings, from 1", "", pl.Int64),
@@ -144,8 +148,11 @@ EVIDENCE_COLUMNS = (
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """Largest gain first; a measured one counts instead of the estimate."""
-    return sorted(findings, key=lambda finding: (-finding.known_gain_ms, finding.code, finding.place))
+    """Largest gain first, time before memory; a measured one counts instead of the estimate."""
+    return sorted(
+        findings,
+        key=lambda finding: (-finding.known_gain_ms, -finding.gain_bytes, finding.code, finding.place),
+    )
 
 
 def findings_table(findings: Iterable[Finding]) -> Table:

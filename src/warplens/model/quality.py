@@ -136,6 +136,39 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "each kernel is measured alone and replayed for every group of counters: times can differ from a normal run",
     ),
     "rounded_page": (INFO, "the details page has rounded values; the raw page has exact ones (ncu --page raw --csv)"),
+    # Memory.
+    "memory_before": (
+        INFO,
+        "{count:allocation} of {detail} made before the memory history begins (it keeps the last events only, or was "
+        "started later): held since before, without a time",
+    ),
+    "memory_differs": (
+        WARNING,
+        "{count:allocation} of {detail} in the memory history not as at its end: events are missing or out of order, "
+        "and sums before the end can be off",
+    ),
+    "memory_assumed": (
+        INFO,
+        "{count:block} of {detail} from before the memory history whose rounding is not on record: counted as small as "
+        "possible, up to 1 MiB below its size until it is freed",
+    ),
+    "memory_oom": (WARNING, "{count:allocation} of {detail} failed: out of memory"),
+    "memory_not_recorded": (
+        INFO,
+        "{detail} of memory held since before the memory events begin: its holders are not on record",
+    ),
+    "memory_clock": (
+        INFO,
+        "the memory history and the trace have different clocks: its times count from its own first event",
+    ),
+    "memory_unread": (WARNING, "the memory snapshot of the bundle cannot be read: {detail}"),
+    "no_memory_times": (INFO, "the memory history has no times: its events are shown a microsecond apart"),
+    "no_memory_history": (
+        INFO,
+        "a memory snapshot without a history: only its last moment is shown (call "
+        "torch.cuda.memory._record_memory_history() before the program)",
+    ),
+    "snapshot_values": (WARNING, "{count:value} of the memory snapshot not as expected and omitted ({detail})"),
     "no_dram_bytes": (
         INFO,
         "no DRAM traffic in the file: open the raw page of a report recorded with ncu --set full or --set detailed",

@@ -56,3 +56,14 @@ def later(module: str, *names: str) -> dict[str, TableEntry[Any]]:
         return cast(Table, getattr(import_module(module), name)(source))
 
     return {name: TableEntry(name, partial(make, name), in_report=False) for name in names}
+
+
+def when_needed(
+    module: str, maker: str, *names: str, exists: Callable[[Any], bool], needs: str
+) -> dict[str, TableEntry[Any]]:
+    """The entries of tables that some sources have: `maker` of the module, loaded then, makes each by its name."""
+
+    def make(name: str, source: object) -> Table:
+        return cast(Table, getattr(import_module(module), maker)(name, source))
+
+    return {name: TableEntry(name, partial(make, name), exists, needs) for name in names}

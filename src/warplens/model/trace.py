@@ -94,6 +94,7 @@ SIDE_FRAMES: dict[str, dict[str, Any]] = {
         "bytes": pl.Int64,
         "allocated_bytes": pl.Int64,
         "reserved_bytes": pl.Int64,
+        "address": pl.Int64,
     },
     "flows": {"source": pl.Int32, "target": pl.Int32},
     "steps": {"step": pl.Int32, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},

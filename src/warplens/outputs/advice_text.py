@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from warplens.outputs.terminal import TableText
 from warplens.outputs.text import fold
 from warplens.printable import clean, encodable
-from warplens.units import format_count, format_ms
+from warplens.units import format_bytes, format_count, format_ms
 
 if TYPE_CHECKING:
     from warplens.model.finding import Evidence, Finding
@@ -28,7 +28,7 @@ def gain_text(finding: Finding, *, per_step: bool) -> str:
     if finding.saves_only_gpu_time:
         return f"{format_ms(finding.gpu_gain_ms)} of GPU time{of}; {format_ms(finding.gain_ms)} of the step"
     if finding.gain_ms <= 0:
-        return ""
+        return f"{'≤ ' * finding.bound}{format_bytes(finding.gain_bytes)} of memory" if finding.gain_bytes else ""
     bound = "≤ " if finding.bound else ""
     return f"{bound}{format_ms(finding.gain_ms)}{of} ({finding.gain_percent:.1f} %){_interval(finding)}"
 

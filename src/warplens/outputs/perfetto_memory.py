@@ -33,6 +33,7 @@ def _allocations(memory: pl.DataFrame) -> pl.DataFrame:
         device.str.extract(r"^GPU (\d+)$").cast(pl.Int64, strict=False).alias("Device Id"),
         device.str.extract("^(CPU|GPU)").replace_strict(DEVICE_TYPES, default=None, return_dtype=pl.Int64)
         .alias("Device Type"),
+        pl.when(pl.col("address") >= 0).then("address").alias("Addr"),
     )  # fmt: skip
 
 

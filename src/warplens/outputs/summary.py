@@ -15,11 +15,11 @@ from warplens.model.idle_causes import largest_cause
 from warplens.model.table import Table
 from warplens.model.time_base import TimeBase, time_base
 from warplens.outputs.document import Document
-from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, path_list, region_list
+from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, memory_list, path_list, region_list
 from warplens.outputs.terminal import TableText, render_table
 from warplens.outputs.text import elide, fold
 from warplens.printable import clean
-from warplens.units import format_count, format_joule, format_ms, format_percent, plural
+from warplens.units import format_bytes, format_count, format_joule, format_ms, format_percent, plural
 
 LABEL = 10
 """The width that a summary is made for; on narrower screens it takes more lines instead of cutting."""
@@ -70,6 +70,7 @@ class FindingRow(msgspec.Struct, frozen=True):
     bound: bool
     place: str
     advice: str
+    gain_bytes: int
 
 
 def render_summary(document: Document, *, width: int, written: Sequence[str] = ()) -> TableText:
@@ -88,6 +89,7 @@ def render_summary(document: Document, *, width: int, written: Sequence[str] = (
         *_categories(tables["kernel_categories"], width),
         *(kernel_list(tables["kernels"], width) if len(tables["kernels"]) else host_op_list(tables["ops"], width)),
         *region_list(tables["regions"], width),
+        *memory_list(tables.get("memory_peak"), width),
         *_replay(tables, width),
         ("", "none"),
         *_next(document, written, tables, width),
@@ -285,6 +287,8 @@ def _findings(findings: Table, width: int, *, is_per_step: bool) -> list[Line]:
             gain = f"{format_ms(row.gpu_gain_ms)} of GPU time{of} · "
         elif row.gain_ms > 0:
             gain = f"{'≤ ' if row.bound else ''}{format_ms(row.gain_ms)}{of} · "
+        elif row.gain_bytes:
+            gain = f"{'≤ ' if row.bound else ''}{format_bytes(row.gain_bytes)} of memory · "
         first, *rest = _whole(gain + row.title, max(20, width - 7))
         lines += [(f"{row.code}  {first}", "none"), *((f"       {line}", "none") for line in rest)]
         place = f"{row.place}: " if row.place else ""

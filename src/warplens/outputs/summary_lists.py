@@ -12,9 +12,10 @@ from warplens.model.table import Table
 from warplens.outputs.cells import cell_texts
 from warplens.outputs.text import cell_width, elide, fold
 from warplens.printable import clean
-from warplens.units import format_count, format_ms
+from warplens.units import format_bytes, format_count, format_ms
 
 Line = tuple[str, str]
+MAX_HOLDERS = 6
 MAX_KERNELS = 6
 MAX_KERNEL_LINES = 9
 MAX_NAME_LINES = 3
@@ -161,4 +162,27 @@ def region_list(regions: Table, width: int) -> list[Line]:
     for row in rows:
         figures = f"{row.percent:6.1f}%  {format_count(row.count):>8}"
         lines += _named(figures, (row.region, room), (row.kernel, max(12, width - 21 - room)))
+    return lines
+
+
+def memory_list(peak: Table | None, width: int) -> list[Line]:
+    """Who holds the memory at the peak, by category, with the largest place of each."""
+    if peak is None or not len(peak):
+        return []
+    device = peak.frame["device"][0]
+    frame = peak.frame.filter(pl.col("device") == device)
+    place = pl.coalesce(pl.when(pl.col(name) != "").then(name) for name in ("name", "line", "module", "op"))
+    largest = pl.col("place").sort_by("bytes", descending=True).first()
+    sums = (
+        frame.with_columns(place.alias("place"))
+        .group_by("category")
+        .agg(pl.col("bytes").sum(), pl.col("percent").sum(), largest)
+        .sort("bytes", "category", descending=[True, False])
+    )
+    when = f"{frame['start_ms'][0]:,.3f} ms"
+    header = f"{'share':>7}  {'memory':>11}  at the peak of {device}, {when}; the largest holder of each"
+    lines: list[Line] = [("", "none"), (elide(header, width), "bold")]
+    for category, size, percent, name in sums.head(MAX_HOLDERS).iter_rows():
+        text = f"{percent:6.1f}%  {format_bytes(size):>11}  {category:<15}  {clean(name or '')}".rstrip()
+        lines.append((elide(text, width), "none"))
     return lines

@@ -51,6 +51,8 @@ KEPT = {
         "mbu_percent",
     ),
     "slow_iterations": ("interval_ms", "excess_ms", "cause", "cause_ms"),
+    "memory_peak": ("bytes", "percent", "category", "line", "module"),
+    "allocations": ("live_at_peak_bytes", "category", "line", "module"),
 }
 # Cells of a column that says nothing of any row.
 NOTHING = frozenset({"", "–", "0", "0.0", "0.000", "0 FLOP"})

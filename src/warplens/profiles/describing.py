@@ -87,8 +87,10 @@ def explanations(codes: Collection[str]) -> dict[str, str]:
     texts = {code: RULES.explain(code) for code in codes if code in RULES}
     others = [code for code in codes if code not in RULES]
     if any(code.startswith("WL") for code in others):
+        from warplens.advice.held_memory import MEMORY_RULES
         from warplens.advice.rank_rules import JOB_RULES
 
+        texts |= {code: MEMORY_RULES.explain(code) for code in others if code in MEMORY_RULES}
         texts |= {code: JOB_RULES.explain(code) for code in others if code in JOB_RULES}
     if any(code.startswith("WK") for code in others):
         from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from warplens.readers.memory_snapshot import is_snapshot
 from warplens.readers.shared.file_head import head_of
 
 HEAD_BYTES = 4096
@@ -15,6 +16,7 @@ REPLAY_PLAN = "warplens-replay-plan"
 PROOF_PLAN = "warplens-proof-plan"
 PROOF = "warplens-proof"
 OP_TABLE = "op table"
+MEMORY_SNAPSHOT = "memory snapshot"
 PARQUET = b"PAR1"
 DECLARED = re.compile(rb'\A\{\s*"format"\s*:\s*"(warplens[a-z -]{1,40})"')
 ZIPPED_TRACE = re.compile(rb"\APK\x03\x04[\s\S]{22}\x0b\x00[\s\S]{2}header\.json")
@@ -29,5 +31,7 @@ def file_kind(path: Path) -> str:
         return ""  # opening it reports what is wrong
     if head.startswith(PARQUET):
         return OP_TABLE
+    if is_snapshot(head):
+        return MEMORY_SNAPSHOT
     declared = DECLARED.match(head)
     return declared[1].decode() if declared else KERNEL_TRACE if ZIPPED_TRACE.match(head) else ""

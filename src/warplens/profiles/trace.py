@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from warplens.model.edits import StepChange
     from warplens.model.fix_subsets import FixSubsets
     from warplens.model.measured import Measured
+    from warplens.model.memory_facts import RecordedMemory
     from warplens.model.overview import Overview
     from warplens.profiles.finished import FinishedReport
     from warplens.profiles.sql import FrameMaker
@@ -71,11 +72,13 @@ class Profile(TablesOnDemand):
         replayed: ReplayResult | None = None,
         read_light: Callable[[], Trace | None] | None = None,
         proof: ProofResult | None = None,
+        read_memory: Callable[[], RecordedMemory | None] | None = None,
     ) -> None:
         categorizer = load_categorizer(*split_rules(rules))
         work = Workspace(
-            trace, categorizer, options or Options(), gpu or find_gpu(trace), counters, replayed, read_light, proof
-        )
+            trace, categorizer, options or Options(), gpu or find_gpu(trace), counters, replayed, read_light, proof,
+            read_memory=read_memory,
+        )  # fmt: skip
         self._set_workspace(work)
 
     def _set_workspace(self, work: Workspace) -> None:
@@ -123,11 +126,19 @@ class Profile(TablesOnDemand):
 
         tables = {name: self.table(name) for name in NEEDED_TABLES}
         findings = find(tables, self.min_gain_percent, self.trace.meta.format, self.model_of_gains, self.bounds)
+        findings += self._memory_findings()
         if self.workspace.proof is None:
             return findings
         from warplens.proof.applying import with_proofs
 
         return with_proofs(findings, self.workspace.proof, self.model_of_gains, self._rows_of_kernels)
+
+    def _memory_findings(self) -> list[Finding]:
+        if "memory_peak" not in self.table_names:
+            return []
+        from warplens.advice.held_memory import find_in_memory, needed_tables
+
+        return find_in_memory({name: self.table(name) for name in needed_tables(self.table_names)})
 
     def _rows_of_kernels(self, names: Sequence[str]) -> WorkOfRows:
         kernels = self.table("kernels").frame["kernel"]

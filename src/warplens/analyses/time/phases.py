@@ -67,7 +67,7 @@ def _phases(work: Workspace) -> Ints:
     """For each GPU event the place of its phase in `MEANINGS`: that of the nearest mark above it."""
     names = list(MEANINGS)
     owner = work.gpu["owner"].to_numpy()
-    marks = _marks(work)
+    marks = marks_of_phases(work)
     nearest = climb(owner, work.trace.ints("parent"), marks >= 0)
     phase = np.where(nearest >= 0, marks[np.maximum(nearest, 0)], names.index("forward"))
     # Compiled backward code has no mark of its own, but its ops point to the forward ops that made them.
@@ -81,7 +81,7 @@ def _phases(work: Workspace) -> Ints:
 
 
 @shared
-def _marks(work: Workspace) -> Ints:
+def marks_of_phases(work: Workspace) -> Ints:
     """For each event of the trace the index of the phase that its name opens, -1 for none and for GPU events."""
     names = list(MEANINGS)
     opens = np.full(len(work.trace.names), NONE, np.int64)
@@ -100,7 +100,7 @@ def _optimizer_span_ns(work: Workspace) -> int:
     own = (phase_of(work) == "optimizer").to_numpy()
     if not own.any():
         return 0
-    marks = _marks(work) == list(MEANINGS).index("optimizer")
+    marks = marks_of_phases(work) == list(MEANINGS).index("optimizer")
     call = climb(gpu["owner"].to_numpy()[own], trace.ints("parent"), marks)
     frame = gpu.select("start_ns", "dur_ns").filter(own).with_columns(pl.Series("call", call))
     end = (pl.col("start_ns") + pl.col("dur_ns")).max()

@@ -85,3 +85,12 @@ def _with_ops(work: Workspace) -> pl.DataFrame:
     inner = innermost_at(trace, lane, moment)
     op = climb(inner, trace.ints("parent"), trace.ints("kind") == CODE["op"])
     return frame.with_columns(name_of(trace, op).alias("op"))
+
+
+def has_memory(work: Workspace) -> bool:
+    """Whether it is recorded what the GPU's memory is used for: by an allocator's snapshot, or a profiler's events with
+    the allocator's totals."""
+    if work.read_memory is not None:
+        return True
+    events = work.trace.memory
+    return len(events) > 0 and bool((events["device"].str.starts_with("GPU") & (events["allocated_bytes"] >= 0)).any())

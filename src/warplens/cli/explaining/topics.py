@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplens.advice import RULES
+from warplens.advice.held_memory import MEMORY_RULES
 from warplens.advice.rank_rules import JOB_RULES
 from warplens.advice.thresholds import (
     COMMUNICATION_BOUND_PERCENT,
@@ -12,6 +13,11 @@ from warplens.advice.thresholds import (
     LIMIT_PERCENT,
     LIMIT_SHARE,
 )
+from warplens.analyses.memory.classifying import CATEGORIES
+from warplens.analyses.memory.history import MemoryHistory
+from warplens.analyses.memory.memory_work import MemoryWork
+from warplens.analyses.memory.peak import BESIDE
+from warplens.analyses.memory.tables import MEMORY_TABLES
 from warplens.analyses.time.gaps import CAUSES
 from warplens.analyses.time.phases import MEANINGS as PHASES
 from warplens.analyses.time.timeline import MEANINGS
@@ -38,6 +44,7 @@ def list_topics() -> Iterator[str]:
         yield f"  {table.name}: {table.meaning}"
     yield "measures of the timeline: " + ", ".join(MEANINGS)
     yield "finding codes: " + ", ".join(RULES.codes)
+    yield "finding codes of memory: " + ", ".join(MEMORY_RULES.codes)
     yield "finding codes of jobs of many ranks: " + ", ".join(JOB_RULES.codes)
     yield "codes of warplens kernel check: " + ", ".join(KERNEL_RULES.codes)
     yield "more: verdict, gpus (those whose limits are known), costs (families of FLOP and byte counts), config"
@@ -48,7 +55,7 @@ def list_topics() -> Iterator[str]:
 
 def rule_topic(topic: str) -> Iterator[str]:
     code = topic.upper()
-    for rules in (RULES, JOB_RULES, KERNEL_RULES):
+    for rules in (RULES, MEMORY_RULES, JOB_RULES, KERNEL_RULES):
         if code in rules:
             yield f"{code}: {rules.explain(code)}"
 
@@ -110,6 +117,12 @@ def phase_topic(topic: str) -> Iterator[str]:
             yield f"{phase}: {meaning}"
 
 
+def memory_topic(topic: str) -> Iterator[str]:
+    for category, meaning in (CATEGORIES | BESIDE).items():
+        if topic in (category, "memory_peak"):
+            yield f"{category}: {meaning}"
+
+
 def table_topics(topic: str) -> Iterator[str]:
     table_name, _, column_name = topic.partition(".")
     for table in all_tables():
@@ -130,7 +143,8 @@ def all_tables() -> list[Table]:
     own = [profile.table(name) for name in profile.table_names]
     job = OpJob(no_ops())
     of_job = [entry(job) for name, entry in OP_JOB_TABLES.items() if name not in profile.table_names]
-    return [*own, *compare_profiles(profile, profile).tables(), *of_job, *kernel_tables()]
+    of_memory = [entry(MemoryWork(MemoryHistory(()))) for entry in MEMORY_TABLES.values()]
+    return [*own, *of_memory, *compare_profiles(profile, profile).tables(), *of_job, *kernel_tables()]
 
 
 TOPICS = (
@@ -143,6 +157,7 @@ TOPICS = (
     gpu_topic,
     cost_topic,
     phase_topic,
+    memory_topic,
     table_topics,
 )
 """Whoever knows a topic explains it; several can."""

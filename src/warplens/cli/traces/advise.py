@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from warplens.cli.opening import open_profile, open_timeline
+from warplens.cli.opening import open_profile, timeline_of
 from warplens.cli.options import add_json, add_top, add_trace
 from warplens.cli.printing import show_text, width, write_bytes
 from warplens.cli.rank_choice import names_job
@@ -39,7 +39,9 @@ class AdviseVerb(Verb):
     def run(self, args: argparse.Namespace) -> int:
         from warplens.outputs.advice_text import advice_json
 
-        profile = open_profile(args) if names_job(args) else open_timeline(args)
+        profile = open_profile(args)
+        if not (names_job(args) or "memory_peak" in profile.table_names):
+            profile = timeline_of(profile)
         findings = profile.findings()[: args.top]
         if args.json:
             write_bytes(advice_json(findings))
@@ -52,8 +54,18 @@ def advice_text(profile: Opened, findings: Sequence[Finding], columns: int, min_
     """The findings of a profile as text, with all that applies to them as a whole."""
     from warplens.outputs.advice_text import render_advice
 
-    scope = _scope(profile.with_timeline()) if profile.has_timeline else _job_scope(profile, min_gain)
+    if profile.has_timeline:
+        scope = _scope(profile.with_timeline())
+    else:
+        scope = _memory_scope(profile) if "memory_peak" in profile.table_names else _job_scope(profile, min_gain)
     return render_advice(findings, scope, width=columns)
+
+
+def _memory_scope(profile: Opened) -> AdviceScope:
+    from warplens.outputs.advice_text import AdviceScope
+
+    notes = [row["message"] for row in profile.table("quality").to_dicts() if row["severity"] == "warning"]
+    return AdviceScope(profile.verdict(), False, 0.0, notes)
 
 
 def _job_scope(profile: Opened, min_gain: float | None) -> AdviceScope:

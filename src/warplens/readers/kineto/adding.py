@@ -315,4 +315,5 @@ def _allocation(event: KinetoEvent) -> Allocation:
         bytes=args.memory_bytes,
         allocated_bytes=args.memory_allocated,
         reserved_bytes=args.memory_reserved,
+        address=args.memory_address,
     )

@@ -51,6 +51,7 @@ class KinetoArgs(Struct, gc=False):
     memory_reserved: int = field(name="Total Reserved", default=-1)
     memory_device: int = field(name="Device Id", default=-1)
     memory_device_type: int = field(name="Device Type", default=-1)
+    memory_address: int = field(name="Addr", default=-1)
     label: str | int | float | None = field(name="name", default=None)
 
 

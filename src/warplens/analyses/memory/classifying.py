@@ -1,0 +1,188 @@
+"""What each allocation is for: parameters, gradients, optimizer state, activations, caches, or nothing that lasts.
+
+Decided by what is on record, in this order: the name that the capture gave to the memory; the part of the program that
+allocated it (its stack, or the op of the trace); and how long it was held against the passes of the program. Every
+allocation keeps a sentence on how it was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.memory.history import NEVER, DeviceHistory
+from warplens.analyses.memory.labels import (
+    BACKWARD,
+    BUILD,
+    CACHE,
+    FORWARD,
+    NO_STACK,
+    OPTIMIZER,
+    RECOMPUTE,
+    WORKSPACE,
+    ZERO_GRAD,
+)
+from warplens.model.memory_facts import Named
+
+PARAMETERS, GRADIENTS, STATE, ACTIVATIONS, KV_CACHE, WORKSPACES, TEMPORARY, BEFORE, UNKNOWN = (
+    "parameters", "gradients", "optimizer state", "activations", "kv cache", "workspace", "temporary", "held before",
+    "unknown",
+)  # fmt: skip
+CATEGORIES: Final = {
+    PARAMETERS: "parameters and buffers of the model",
+    GRADIENTS: "made in the backward pass and kept after it",
+    STATE: "made by the optimizer and kept after its step",
+    ACTIVATIONS: "made in the forward pass (or recomputed) and kept for the backward pass",
+    KV_CACHE: "keys and values of earlier tokens",
+    WORKSPACES: "scratch memory that libraries keep, such as cuBLAS",
+    TEMPORARY: "made and freed within one pass",
+    BEFORE: "held since before the recording and to its end, without a name: parameters, state or caches",
+    UNKNOWN: "nothing on record says what for",
+}
+PHASES: Final = {FORWARD: 1, RECOMPUTE: 2, BACKWARD: 2, OPTIMIZER: 3, ZERO_GRAD: 3}
+"""Passes of a program that follow each other; the other labels belong to none."""
+KINDS: Final = {
+    # kind of a recorded name: its category
+    "parameter": PARAMETERS, "buffer": PARAMETERS, "gradient": GRADIENTS, "optimizer": STATE, "optimizer state": STATE,
+    "kv cache": KV_CACHE,
+}  # fmt: skip
+
+
+class Facts(NamedTuple):
+    """Of an allocation and its end, in words of `labels`."""
+
+    label: str
+    end_label: str
+
+
+class Passes:
+    """Which pass of the program each event is in: that of the last one before it whose pass is known."""
+
+    def __init__(self, events: int, labelled: Iterable[tuple[int, str]]) -> None:
+        phase = np.zeros(events, np.int64)
+        for event, label in labelled:
+            if 0 <= event < events:
+                phase[event] = PHASES.get(label, 0)
+        known = np.maximum.accumulate(np.where(phase > 0, np.arange(events), -1)) if events else phase
+        self._phase = np.where(known >= 0, phase[np.maximum(known, 0)], 0) if events else phase
+        changes = np.flatnonzero(np.diff(self._phase)) + 1 if events else phase
+        self._starts = np.concatenate([[0], changes]).astype(np.int64)
+        self.has_backward = bool((self._phase == PHASES[BACKWARD]).any())
+        self._backward = self._starts[self._phase[self._starts] == PHASES[BACKWARD]] if events else self._starts[:0]
+
+    def at(self, event: int) -> int:
+        """0 where it is not known."""
+        return int(self._phase[event]) if 0 <= event < len(self._phase) else 0
+
+    def is_left(self, begin: int, end: int) -> bool:
+        """Whether the pass of `begin` ends before `end`, or with it."""
+        following = int(np.searchsorted(self._starts, max(begin, 0), side="right"))
+        return following < len(self._starts) and bool(self._starts[following] <= end)
+
+    def backward_within(self, begin: int, end: int) -> bool:
+        """Whether a backward pass begins while this is held."""
+        following = int(np.searchsorted(self._backward, max(begin, 0), side="right"))
+        return following < len(self._backward) and bool(self._backward[following] < end)
+
+
+def classified(device: DeviceHistory, facts: Sequence[Facts], names: Mapping[int, Sequence[Named]]) -> pl.DataFrame:
+    """What is held with its `category`, `name`, `module` where it has a name, and `how` it was decided.
+
+    `names`: by address.
+    """
+    held = device.held
+    begins, ends = held["begin"].to_numpy(), held["end"].to_numpy()
+    trains = any(fact.label in (BACKWARD, OPTIMIZER, ZERO_GRAD) for fact in facts)
+    has_stacks = any(fact.label for fact, begin in zip(facts, begins.tolist(), strict=True) if begin >= 0)
+    # The threads of the autograd engine have no Python frames: in a program that trains, that is where such come from.
+    labels = [
+        BACKWARD if not fact.label and trains and has_stacks and begin >= 0 else fact.label
+        for fact, begin in zip(facts, begins.tolist(), strict=True)
+    ]
+    end_labels = zip(ends.tolist(), (fact.end_label for fact in facts), strict=True)
+    passes = Passes(len(device.times_ns), [*end_labels, *zip(begins.tolist(), labels, strict=True)])
+    rows = []
+    addresses = held["address"].to_list()
+    for number, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+        named = _named(names.get(addresses[number], ()), begin, end, device)
+        if named is not None:
+            rows.append((KINDS[named.kind], f"named {named.kind} by the capture", named.name, named.module))
+            continue
+        category, how = _category(labels[number], facts[number], begin, end, passes)
+        rows.append((category, how, "", ""))
+    schema = {"category": pl.String, "how": pl.String, "name": pl.String, "named_module": pl.String}
+    return held.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
+
+
+def _named(names: Sequence[Named], begin: int, end: int, device: DeviceHistory) -> Named | None:
+    """The name of what was at an address while this was held."""
+    if not names:
+        return None
+    first_ns = device.time_of(begin) if begin >= 0 else -NEVER
+    last_ns = device.time_of(end) if end < len(device.times_ns) else NEVER
+    return next((each for each in names if each.kind in KINDS and first_ns <= each.time_ns <= last_ns), None)
+
+
+def _category(label: str, fact: Facts, begin: int, end: int, passes: Passes) -> tuple[str, str]:
+    stays = end == NEVER
+    if label == WORKSPACE:
+        return WORKSPACES, "allocated by a library's handle"
+    if label == CACHE:
+        return KV_CACHE, "allocated by code of a cache of keys and values"
+    if label == BUILD:
+        return (
+            (PARAMETERS, "allocated while the model was built")
+            if stays
+            else (TEMPORARY, "freed after the model was built")
+        )
+    if label in (OPTIMIZER, ZERO_GRAD):
+        kept = stays or (begin >= 0 and passes.is_left(begin, end))
+        return (
+            (STATE, "allocated in the optimizer's step and kept")
+            if kept
+            else (TEMPORARY, "freed in the same optimizer step")
+        )
+    if label == BACKWARD:
+        why = "no frames, as on autograd's threads" if fact.label == NO_STACK else "allocated in backward"
+        if begin < 0 or passes.is_left(begin, end):
+            return GRADIENTS, f"{why}, kept after it"
+        return TEMPORARY, f"{why}, freed in the same pass" if not stays else f"{why}, which has not ended"
+    if label == RECOMPUTE:
+        return ACTIVATIONS, "recomputed in backward"
+    if begin < 0:
+        return _held_before(label, fact, end, passes)
+    return _of_forward(label, fact, begin, end, passes)
+
+
+def _held_before(label: str, fact: Facts, end: int, passes: Passes) -> tuple[str, str]:
+    if end == NEVER:
+        return BEFORE, "held from before the recording to its end"
+    if fact.end_label in (BACKWARD, RECOMPUTE) or passes.at(end) == PHASES[BACKWARD]:
+        return ACTIVATIONS, "allocated before the recording, freed in backward"
+    if fact.end_label == ZERO_GRAD:
+        return GRADIENTS, "allocated before the recording, freed by zero_grad"
+    return (
+        UNKNOWN,
+        "allocated before the recording" if not label else "allocated before the recording, freed outside backward",
+    )
+
+
+def _of_forward(label: str, fact: Facts, begin: int, end: int, passes: Passes) -> tuple[str, str]:
+    if label == NO_STACK:
+        return UNKNOWN, "no stack and no op on record"
+    if fact.end_label == BACKWARD and end != NEVER:
+        return ACTIVATIONS, "allocated in forward, freed in backward"
+    if end != NEVER and passes.at(end) == PHASES[BACKWARD]:
+        return ACTIVATIONS, "allocated in forward, freed in backward"
+    if end != NEVER and not passes.is_left(begin, end):
+        return TEMPORARY, "allocated and freed in forward"
+    if passes.backward_within(begin, end):
+        if end == NEVER:
+            return UNKNOWN, "allocated outside backward and optimizer, held to the end"
+        return ACTIVATIONS, "allocated in forward, held through backward"
+    if end == NEVER and passes.has_backward:
+        return ACTIVATIONS, "allocated in forward, its backward not on record"
+    return UNKNOWN, "allocated in forward, held to the end" if end == NEVER else "held over several passes"

@@ -1,0 +1,106 @@
+"""`fragmentation`: what the allocator has reserved and cannot use, by pool."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.memory.history import DeviceHistory
+from warplens.analyses.memory.memory_work import MemoryWork
+from warplens.analyses.memory.peak import used_of_segments
+from warplens.model.table import Column, Table
+
+COLUMNS = (
+    Column("device", "GPU number", "", pl.String),
+    Column("moment", "peak (most is allocated) or end (of the recording)", "", pl.String),
+    Column("pool", "small or large blocks, with the number of a private pool such as a graph's", "", pl.String),
+    Column("stream", "GPU stream whose blocks these are", "", pl.Int64),
+    Column("segments", "pieces of reserved memory", "", pl.Int64),
+    Column("reserved_bytes", "their size", "bytes", pl.Int64),
+    Column("used_bytes", "allocated", "bytes", pl.Int64),
+    Column("rounding_bytes", "allocated beyond what was asked for", "bytes", pl.Int64),
+    Column("cache_bytes", "free, in segments without any block in use", "bytes", pl.Int64),
+    Column("lost_bytes", "free, in segments that are in use: fragmentation", "bytes", pl.Int64),
+    Column("largest_free_bytes", "the largest free piece: larger requests take new memory", "bytes", pl.Int64),
+)
+
+
+def fragmentation(work: MemoryWork) -> Table:
+    rows = [
+        row
+        for device in work.devices
+        if device.history.segments is not None
+        for moment, event in _moments(device.history).items()
+        for row in _rows(device.history, moment, event)
+    ]
+    notes = () if rows else ("no memory snapshot: a profiler's events have no segments",)
+    return Table.from_rows("fragmentation", "one row per pool, at the peak and at the end", COLUMNS, rows, *notes)
+
+
+def _moments(history: DeviceHistory) -> dict[str, int]:
+    return {"peak": history.peak_event, "end": len(history.times_ns) - 1} if len(history.times_ns) else {"end": -1}
+
+
+def _rows(history: DeviceHistory, moment: str, event: int) -> list[tuple[object, ...]]:
+    assert history.segments is not None
+    exists = (pl.col("begin") <= event) & (pl.col("end") > event)
+    used = pl.Series("used", used_of_segments(history, event))
+    segments = history.segments.with_columns(used).filter(exists).sort("address")
+    held = history.held_at(event).sort("address")
+    holes = _largest_holes(segments, held)
+    # The snapshot names the pool of segments that are there at its end; of others the size tells.
+    kind = (
+        pl.when(pl.col("kind") != "")
+        .then("kind")
+        .when(pl.col("bytes") <= 2 << 20)
+        .then(pl.lit("small"))
+        .otherwise(pl.lit("large"))
+    )
+    pool = kind + pl.when(pl.col("pool") != "").then(" of pool " + pl.col("pool")).otherwise(pl.lit(""))
+    place = _segment_of(segments, held)
+    extra = np.zeros(len(segments), np.int64)
+    np.add.at(extra, place[place >= 0], (held["bytes"] - held["requested_bytes"]).to_numpy()[place >= 0])
+    free = pl.col("bytes") - pl.col("used")
+    frame = (
+        segments.with_columns(pool.alias("name"), pl.Series("hole", holes), pl.Series("extra", extra))
+        .group_by("name", "stream")
+        .agg(
+            pl.len().cast(pl.Int64),
+            pl.col("bytes").sum(),
+            pl.col("used").sum(),
+            pl.col("extra").sum(),
+            free.filter(pl.col("used") == 0).sum().alias("cache"),
+            free.filter(pl.col("used") > 0).sum().alias("lost"),
+            pl.col("hole").max(),
+        )
+        .sort("bytes", "name", "stream", descending=[True, False, False])
+    )
+    return [(history.device, moment, *row) for row in frame.iter_rows()]
+
+
+def _segment_of(segments: pl.DataFrame, held: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The row of each block's segment, -1 where none is known."""
+    starts, address = segments["address"].to_numpy(), held["address"].to_numpy()
+    place = np.searchsorted(starts, address, side="right") - 1
+    if not len(starts):
+        return place.astype(np.int64)
+    inside = (place >= 0) & (
+        address < starts[np.maximum(place, 0)] + segments["bytes"].to_numpy()[np.maximum(place, 0)]
+    )
+    return np.where(inside, place, -1).astype(np.int64)
+
+
+def _largest_holes(segments: pl.DataFrame, held: pl.DataFrame) -> list[int]:
+    """The largest free piece of each segment."""
+    blocks: dict[int, list[tuple[int, int]]] = {}
+    place = _segment_of(segments, held).tolist()
+    for row, address, size in zip(place, held["address"].to_list(), held["bytes"].to_list(), strict=True):
+        blocks.setdefault(row, []).append((address, size))
+    holes = []
+    for row, (start, size) in enumerate(segments.select("address", "bytes").iter_rows()):
+        at, largest = start, 0
+        for address, taken in [*blocks.get(row, ()), (start + size, 0)]:
+            largest = max(largest, address - at)
+            at = max(at, address + taken)
+        holes.append(largest)
+    return holes

@@ -1,0 +1,115 @@
+"""`MemoryWork`: the history of a run's memory with the holder of every allocation, which the tables share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.memory.classifying import Facts, classified
+from warplens.analyses.memory.history import NEVER, DeviceHistory, Ints, MemoryHistory
+from warplens.analyses.memory.labels import LOSS, Labels
+from warplens.model.memory_facts import MemoryFacts
+from warplens.model.quality import Note
+from warplens.units import format_bytes
+
+NO_FACTS: Final = MemoryFacts()
+
+
+class TracedPlaces(NamedTuple):
+    """Of each allocation what the trace says of the op that made it; empty texts where it says nothing."""
+
+    op: list[str]
+    label: list[str]
+    end_label: list[str]
+    module: list[str]
+    line: list[str]
+
+
+Places = Callable[[DeviceHistory], TracedPlaces | None]
+
+
+@dataclass(frozen=True)
+class Holders:
+    """One device: its history, and what is held with its category, how that was decided, name, module, line and op."""
+
+    history: DeviceHistory
+    held: pl.DataFrame
+
+    @cached_property
+    def unrecorded(self) -> Ints:
+        """After each event, bytes of the allocator's total that no allocation on record accounts for."""
+        events = len(self.history.times_ns)
+        return self.history.allocated - running_total(self.held, events)
+
+
+class MemoryWork:
+    """What the tables on memory are made from."""
+
+    def __init__(
+        self,
+        history: MemoryHistory,
+        facts: MemoryFacts = NO_FACTS,
+        origin_ns: int = 0,
+        places: Places | None = None,
+        notes: tuple[Note, ...] = (),
+    ) -> None:
+        self.history, self.facts, self._origin_ns, self._places = history, facts, origin_ns, places
+        self._notes = notes
+        self.labels = Labels(history.stacks, history.frames)
+
+    @cached_property
+    def devices(self) -> list[Holders]:
+        return [self._holders(device) for device in self.history.devices]
+
+    def _holders(self, device: DeviceHistory) -> Holders:
+        stacks, ends = device.held["stack"].to_list(), device.held["end_stack"].to_list()
+        labels = [self.labels.of(stack) for stack in stacks]
+        traced = self._places(device) if self._places is not None else None
+        facts = [
+            Facts(label.label, self.labels.of(end).label if self.labels.of(end).is_marked else "")
+            for label, end in zip(labels, ends, strict=True)
+        ]
+        if traced is not None:  # a mark of the trace decides where the stack has none
+            facts = [
+                Facts(traced.label[row] if traced.label[row] and not labels[row].is_marked else fact.label,
+                      fact.end_label or traced.end_label[row])
+                for row, fact in enumerate(facts)
+            ]  # fmt: skip
+        held = classified(device, facts, self.facts.names(device.device, self._origin_ns))
+        nothing = [""] * len(held)
+        lines = [label.line for label in labels]
+        if traced is not None:
+            lines = [line or traced.line[row] for row, line in enumerate(lines)]
+        texts = {
+            "line": lines,
+            "op": traced.op if traced is not None else nothing,
+            "traced_module": traced.module if traced is not None else nothing,
+        }
+        module = pl.when(pl.col("named_module") != "").then("named_module").otherwise("traced_module").alias("module")
+        held = held.with_columns(
+            *(pl.Series(name, values, dtype=pl.String) for name, values in texts.items()),
+            pl.Series("is_loss", [label.is_loss for label in labels], dtype=pl.Boolean),
+        ).with_columns(module, pl.col("is_loss") | pl.col("op").str.contains(LOSS.pattern))
+        return Holders(device, held.drop("named_module", "traced_module"))
+
+    def quality_notes(self) -> list[Note]:
+        notes = [*self.history.notes, *self._notes, *(note for device in self.history.devices for note in device.notes)]
+        for device in self.devices:
+            start = int(device.unrecorded[0]) if len(device.unrecorded) else 0
+            if start > 0:
+                notes.append(Note("memory_not_recorded", 0, f"{format_bytes(start)} of {device.history.device}"))
+        return notes
+
+
+def running_total(held: pl.DataFrame, events: int) -> Ints:
+    """What some allocations hold together after each event."""
+    begin, end, size = (held[name].to_numpy() for name in ("begin", "end", "bytes"))
+    change = np.zeros(events + 1, np.int64)
+    np.add.at(change, np.clip(begin, 0, events), size)
+    np.subtract.at(change, np.minimum(end[end < NEVER], events), size[end < NEVER])
+    return np.cumsum(change[:events])

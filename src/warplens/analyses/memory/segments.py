@@ -1,0 +1,100 @@
+"""Which address ranges the allocator had reserved when: whole segments, and pieces of expandable ones."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from typing import Final
+
+import polars as pl
+
+from warplens.analyses.memory.history import NEVER
+
+COLUMNS: Final = {
+    "address": pl.Int64,
+    "bytes": pl.Int64,
+    # Numbers of events, as for allocations.
+    "begin": pl.Int64,
+    "end": pl.Int64,
+    "kind": pl.String,
+    "pool": pl.String,
+    "stream": pl.Int64,
+}
+
+
+class SegmentRow:
+    __slots__ = ("address", "begin", "bytes", "end", "kind", "pool", "stream")
+
+    def __init__(self, address: int, size: int, begin: int, stream: int) -> None:
+        self.address, self.bytes, self.begin, self.stream = address, size, begin, stream
+        self.end, self.kind, self.pool = NEVER, "", ""
+
+    def cells(self) -> tuple[int, int, int, int, str, str, int]:
+        return self.address, self.bytes, self.begin, self.end, self.kind, self.pool, self.stream
+
+
+class ReservedRanges:
+    """Ranges are given back in other pieces than they were reserved in; what was there before is found when it goes."""
+
+    def __init__(self) -> None:
+        self.rows: list[SegmentRow] = []
+        self._live: dict[int, SegmentRow] = {}
+        self._starts: list[int] = []
+
+    def reserve(self, address: int, size: int, event: int, stream: int) -> None:
+        if address in self._live:  # its end is not on record
+            self.give_back(address, self._live[address].bytes, event, stream)
+        self._add(SegmentRow(address, size, event, stream))
+
+    def give_back(self, address: int, size: int, event: int, stream: int) -> None:
+        for row in self.pieces(address, size, stream):
+            row.end = event
+            self._drop(row)
+
+    def pieces(self, address: int, size: int, stream: int) -> list[SegmentRow]:
+        """Rows that cover exactly a range: those that are known, cut where they reach over it, and what is missing as
+        held since before the recording."""
+        first = max(0, bisect_right(self._starts, address) - 1)
+        last = bisect_left(self._starts, address + size)
+        inside: list[SegmentRow] = []
+        at = address
+        for row in [self._live[start] for start in self._starts[first:last]]:
+            if row.address + row.bytes <= address:
+                continue
+            row = self._cut(self._cut(row, address), address + size, keep_first=True)
+            if row.address > at:
+                inside.append(self._add(SegmentRow(at, row.address - at, -1, stream)))
+            inside.append(row)
+            at = row.address + row.bytes
+        if at < address + size:
+            inside.append(self._add(SegmentRow(at, address + size - at, -1, stream)))
+        return inside
+
+    def end_others(self, kept: set[int], event: int) -> None:
+        """What the end state does not have is gone, though no event says when."""
+        for row in self._live.values():
+            if row.address not in kept:
+                row.end = event
+
+    def _cut(self, row: SegmentRow, address: int, *, keep_first: bool = False) -> SegmentRow:
+        """The part of a row from an address on, or with `keep_first` up to it; the row itself where it is not in it."""
+        if not row.address < address < row.address + row.bytes:
+            return row
+        rest = SegmentRow(address, row.address + row.bytes - address, row.begin, row.stream)
+        row.bytes = address - row.address
+        self._add(rest)
+        return row if keep_first else rest
+
+    def _add(self, row: SegmentRow) -> SegmentRow:
+        if row.address not in self._live:
+            insort(self._starts, row.address)
+        self._live[row.address] = row
+        self.rows.append(row)
+        return row
+
+    def _drop(self, row: SegmentRow) -> None:
+        del self._live[row.address]
+        del self._starts[bisect_left(self._starts, row.address)]
+
+    def frame(self) -> pl.DataFrame:
+        rows = [row.cells() for row in self.rows if row.bytes > 0]
+        return pl.DataFrame(rows, schema=COLUMNS, orient="row")

@@ -1,0 +1,179 @@
+"""The dicts and lists of a snapshot as columns; of every value the type is checked, and what is wrong is counted.
+
+Fields of PyTorch 2.0 to 2.13, on CUDA and HIP: older ones have no times, no addresses of blocks and a block's stack in
+its `history`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from warplens.model.memory_snapshot import ACTION, BLOCKS, EVENTS, FRAMES, INACTIVE, SEGMENTS, STACKS
+from warplens.model.quality import Note, Quality
+
+INT64: Final = 1 << 63
+MOST_DEVICES: Final = 1024
+MOST_SETTINGS: Final = 100
+LONGEST_SETTING: Final = 200
+NOTHING: Final[Mapping[str, Any]] = {}
+EMPTY: Final[list[Any]] = []
+NO_STACK: Final = -1
+
+
+class Stacks:
+    """Stacks and frames, each once. PyTorch shares the lists and dicts of equal ones, so that their ids decide."""
+
+    def __init__(self) -> None:
+        self.frames: dict[tuple[str, int, str], int] = {}
+        self.stacks: dict[tuple[int, ...], int] = {}
+        self._frame_of_object: dict[int, int] = {}
+        self._stack_of_object: dict[int, int] = {}
+
+    def number(self, frames: object) -> int:
+        """The stack's row; -1 for an empty one."""
+        known = self._stack_of_object.get(id(frames))
+        if known is not None:
+            return known
+        number = NO_STACK
+        if isinstance(frames, (list, tuple)) and frames:
+            of_object = self._frame_of_object
+            rows = tuple(
+                row if (row := of_object.get(id(frame))) is not None else self._frame(frame) for frame in frames
+            )
+            number = self.stacks.setdefault(rows, len(self.stacks))
+        self._stack_of_object[id(frames)] = number  # what is decoded stays in memory until all of it is
+        return number
+
+    def _frame(self, frame: object) -> int:
+        fields = frame if isinstance(frame, dict) else NOTHING
+        key = _text(fields.get("filename")), whole(fields.get("line")), _text(fields.get("name"))
+        number = self.frames.setdefault(key, len(self.frames))
+        self._frame_of_object[id(frame)] = number
+        return number
+
+    def frame_table(self) -> pl.DataFrame:
+        return pl.DataFrame(list(self.frames), schema=FRAMES, orient="row")
+
+    def stack_table(self) -> pl.DataFrame:
+        return pl.DataFrame({"frames": list(map(list, self.stacks))}, schema=STACKS)
+
+
+class SnapshotColumns:
+    """What a decoded snapshot holds, as frames."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.damage: Counter[str] = Counter()
+        self.stacks = Stacks()
+        listed = self._dicts(document.get("segments"), "segment")
+        self.segments = _frame(SEGMENTS, (_segment(segment) for segment in listed))
+        self.blocks = _frame(
+            BLOCKS, (row for number, segment in enumerate(listed) for row in self._blocks(number, segment))
+        )
+        self.events = self._events(document.get("device_traces"))
+        self.settings = _settings(document.get("allocator_settings"))
+
+    def notes(self) -> Quality:
+        detail = ", ".join(f"{name}: {count}" for name, count in self.damage.items())
+        count = sum(self.damage.values())
+        return Quality((Note("snapshot_values", count, detail),) if count else ())
+
+    def _dicts(self, values: object, what: str) -> list[dict[str, Any]]:
+        if not isinstance(values, (list, tuple)):
+            self.damage[f"{what}s"] += values is not None
+            return []
+        kept = [value for value in values if isinstance(value, dict)]
+        self.damage[what] += len(values) - len(kept)
+        return kept
+
+    def _blocks(self, number: int, segment: dict[str, Any]) -> Iterable[tuple[Any, ...]]:
+        device, address = _device(segment.get("device")), whole(segment.get("address"))
+        for block in self._dicts(segment.get("blocks"), "block"):
+            history = block.get("history")
+            first = history[0] if isinstance(history, list) and history and isinstance(history[0], dict) else NOTHING
+            size = whole(block.get("size"))
+            address = whole(block.get("address"), address)
+            requested = whole(block.get("requested_size"), whole(first.get("real_size"), size))
+            stack = self.stacks.number(block.get("frames") or first.get("frames") or EMPTY)
+            yield number, device, address, size, requested, _text(block.get("state")) or INACTIVE, stack
+            address = min(address + size, INT64 - 1)
+
+    def _events(self, traces: object) -> pl.DataFrame:
+        if not isinstance(traces, (list, tuple)):
+            self.damage["device_traces"] += traces is not None
+            return pl.DataFrame(schema=EVENTS)
+        frames = [self._device_events(device, trace) for device, trace in enumerate(traces[:MOST_DEVICES])]
+        return pl.concat([pl.DataFrame(schema=EVENTS), *frames])
+
+    def _device_events(self, device: int, trace: object) -> pl.DataFrame:
+        entries = self._dicts(trace, "event")
+        number, other = self.stacks.number, ACTION["other"]
+        actions = [
+            ACTION.get(action, other) if isinstance(action := entry.get("action"), str) else other for entry in entries
+        ]
+        return pl.DataFrame(
+            {
+                "device": pl.Series([device], dtype=pl.Int32).new_from_index(0, len(entries)),
+                "action": pl.Series(actions, dtype=pl.UInt8),
+                "address": _whole_column(entries, "addr", 0),
+                "bytes": _whole_column(entries, "size", 0),
+                "stream": _whole_column(entries, "stream", 0),
+                "time_us": _whole_column(entries, "time_us", -1),
+                "stack": pl.Series([number(entry.get("frames", EMPTY)) for entry in entries], dtype=pl.Int32),
+            },
+            schema=EVENTS,
+        )
+
+
+def _segment(segment: dict[str, Any]) -> tuple[Any, ...]:
+    pool = segment.get("segment_pool_id")
+    numbers = [whole(number) for number in pool[:2]] if isinstance(pool, (list, tuple)) else []
+    return (
+        _device(segment.get("device")),
+        whole(segment.get("address")),
+        whole(segment.get("total_size")),
+        whole(segment.get("stream")),
+        _text(segment.get("segment_type")),
+        f"{numbers[0]}.{numbers[1]}" if len(numbers) == 2 and any(numbers) else "",
+        segment.get("is_expandable") is True,
+    )
+
+
+def _frame(schema: dict[str, Any], rows: Iterable[tuple[Any, ...]]) -> pl.DataFrame:
+    return pl.DataFrame(list(rows), schema=schema, orient="row")
+
+
+def _whole_column(entries: Sequence[dict[str, Any]], name: str, absent: int) -> pl.Series:
+    values = [entry.get(name, absent) for entry in entries]
+    if {*map(type, values)} <= {int} and (not values or (max(values) < INT64 and min(values) >= -INT64)):
+        return pl.Series(values, dtype=pl.Int64)
+    return pl.Series([whole(value, absent) for value in values], dtype=pl.Int64)
+
+
+def whole(value: object, absent: int = 0) -> int:
+    return value if type(value) is int and -INT64 <= value < INT64 else absent
+
+
+def _device(value: object) -> int:
+    return number if 0 <= (number := whole(value)) < MOST_DEVICES else 0
+
+
+def _text(value: object) -> str:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def _settings(settings: object) -> dict[str, str]:
+    """Values that are single numbers or texts, and whole tables of them."""
+    if not isinstance(settings, dict):
+        return {}
+    kept: dict[str, str] = {}
+    for name, value in list(settings.items())[:MOST_SETTINGS]:
+        inner = value.items() if isinstance(value, dict) else ()
+        for key, number in ((f"{name}.{key}", number) for key, number in list(inner)[:MOST_SETTINGS]):
+            kept[_text(key)] = str(number)[:LONGEST_SETTING] if isinstance(number, (int, float, str)) else ""
+        if isinstance(value, (int, float, str, bool)):
+            kept[_text(name)] = str(value)[:LONGEST_SETTING]
+    return kept

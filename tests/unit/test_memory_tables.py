@@ -1,0 +1,222 @@
+"""Tables on memory: who holds it, by what is on record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import warplens
+from memory_snapshots import (
+    BACKWARD,
+    BUILD,
+    FORWARD,
+    KB,
+    MAIN,
+    MB,
+    MODEL,
+    OPTIMIZER,
+    TORCH,
+    Allocator,
+    frame,
+    snapshot,
+    train,
+    written,
+)  # fmt: skip
+from support import Opened, kernel, memory, op
+
+HOLDERS = ("parameters", "gradients", "optimizer_state", "activations", "kv_cache", "workspace", "temporary",
+           "held_before", "unknown")  # fmt: skip
+
+
+def opened(gpu: Allocator, folder: Path, **how: Any) -> Any:
+    return warplens.open(written(folder / "s.pickle", snapshot(gpu, **how)))
+
+
+def peak_by_category(profile: Any) -> dict[str, int]:
+    frame = profile.table("memory_peak").frame
+    return dict(frame.group_by("category").agg(pl.col("bytes").sum()).iter_rows())
+
+
+def test_holders_add_up_to_the_allocated_at_every_moment(tmp_path: Path) -> None:
+    frame = opened(train(), tmp_path).table("memory_timeline").frame
+    parts = frame.select(pl.sum_horizontal(f"{name}_bytes" for name in HOLDERS)).to_series()
+    assert (parts == frame["allocated_bytes"]).all()
+    assert int(frame["is_peak"].sum()) == 1
+
+
+def test_holders_of_the_peak_and_what_is_free_add_up_to_the_reserved(tmp_path: Path) -> None:
+    gpu = train()
+    profile = opened(gpu, tmp_path)
+    frame = profile.table("memory_peak").frame
+    assert frame["bytes"].sum() == gpu.reserved[gpu.allocated.index(gpu.peak)]
+    assert frame["percent"].sum() == pytest.approx(100)
+    beside = frame["category"].is_in(["cache", "fragmentation"])
+    assert frame.filter(~beside)["bytes"].sum() == gpu.peak
+
+
+def test_every_part_of_a_training_program_is_known_by_its_stacks_and_lifetime(tmp_path: Path) -> None:
+    profile = opened(train(steps=3, layers=4), tmp_path)
+    frame = profile.table("allocations").frame
+    counts = dict(frame.group_by("category").agg(pl.col("count").sum()).iter_rows())
+    assert counts == {
+        "parameters": 4, "optimizer state": 8, "activations": 12, "gradients": 12, "temporary": 3 * 4 + 3 * 4,
+    }  # fmt: skip
+
+
+def test_without_frames_on_autograds_threads_a_program_that_trains_is_known_as_well(tmp_path: Path) -> None:
+    gpu = train()
+    document = snapshot(gpu)
+    for entry in document["device_traces"][0]:
+        entry["frames"] = [] if entry["frames"] == BACKWARD else entry["frames"]
+    profile = warplens.open(written(tmp_path / "s.pickle", document))
+    frame = profile.table("allocations").frame
+    counts = dict(frame.group_by("category").agg(pl.col("count").sum()).iter_rows())
+    assert counts["gradients"] == 12
+    assert counts["activations"] == 12
+    assert "no frames, as on autograd's threads, kept after it" in profile.table("memory_peak").frame["how"].to_list()
+
+
+def test_what_nothing_says_anything_of_is_unknown(tmp_path: Path) -> None:
+    gpu = Allocator()
+    gpu.alloc(3 * MB, [])
+    assert peak_by_category(opened(gpu, tmp_path))["unknown"] == 3 * MB
+
+
+def test_what_was_there_before_and_stays_is_held_before_unless_its_stack_says_more(tmp_path: Path) -> None:
+    gpu = Allocator()
+    gpu.is_recording = False
+    gpu.alloc(4 * MB, [])
+    gpu.alloc(8 * MB, BUILD)
+    gpu.is_recording = True
+    gpu.free(gpu.alloc(2 * MB, FORWARD))
+    profile = opened(gpu, tmp_path)
+    held = peak_by_category(profile)
+    assert held["held before"] == 4 * MB
+    assert held["parameters"] == 8 * MB
+    assert "memory_before" in profile.table("quality").frame["code"].to_list()
+
+
+def test_recomputed_activations_workspaces_and_caches_are_told_apart(tmp_path: Path) -> None:
+    checkpoint = frame(f"{TORCH}/utils/checkpoint.py", 1100, "recompute_fn")
+    cache = frame("/usr/lib/python3/site-packages/transformers/cache_utils.py", 120, "update")
+    handle = frame("??", 0, "at::cuda::getCUDABlasLtWorkspace()")
+    gpu = Allocator()
+    gpu.alloc(2 * MB, [handle, MAIN])
+    gpu.alloc(3 * MB, [cache, *FORWARD])
+    recomputed = gpu.alloc(4 * MB, [*FORWARD[:2], checkpoint, *BACKWARD])
+    gpu.free(recomputed, BACKWARD)
+    held = peak_by_category(opened(gpu, tmp_path))
+    assert (held["workspace"], held["kv cache"], held["activations"]) == (2 * MB, 3 * MB, 4 * MB)
+
+
+def test_lines_are_the_users_own(tmp_path: Path) -> None:
+    frame = opened(train(), tmp_path).table("memory_peak").frame
+    assert frame.filter(pl.col("category") == "activations")["line"].to_list() == [f"{MODEL}:12 forward"]
+
+
+def test_lost_bytes_are_free_parts_of_segments_in_use(tmp_path: Path) -> None:
+    gpu = Allocator()
+    blocks = [gpu.alloc(4 * MB, FORWARD) for _ in range(5)]
+    for address in blocks[::2]:
+        gpu.free(address)
+    row = opened(gpu, tmp_path).table("fragmentation").frame.filter(pl.col("moment") == "end").row(0, named=True)
+    assert (row["reserved_bytes"], row["used_bytes"], row["lost_bytes"]) == (20 * MB, 8 * MB, 12 * MB)
+    assert (row["largest_free_bytes"], row["cache_bytes"], row["segments"]) == (4 * MB, 0, 1)
+
+
+def test_a_snapshot_can_be_asked_in_sql_and_reported_in_every_form(tmp_path: Path) -> None:
+    profile = opened(train(), tmp_path)
+    [row] = profile.sql("select max(allocated_bytes) as peak from memory_timeline").to_dicts()
+    assert row["peak"] == train().peak
+    warplens.report(tmp_path / "s.pickle", [f"{tmp_path}/r.html", f"{tmp_path}/r.json", f"{tmp_path}/tables/"])
+    assert (tmp_path / "tables" / "memory_peak.csv").exists()
+
+
+def by_code(profile: Any) -> dict[str, Any]:
+    return {finding.code: finding for finding in profile.findings()}
+
+
+def test_wl501_wins_what_the_activations_of_a_line_add_to_the_peak(tmp_path: Path) -> None:
+    finding = by_code(opened(train(), tmp_path))["WL501"]
+    assert finding.place == f"{MODEL}:12 forward"
+    assert 0 < finding.gain_bytes <= 25 * MB
+    assert finding.bound
+
+
+def test_wl501_is_silent_where_parameters_hold_the_peak(tmp_path: Path) -> None:
+    gpu = Allocator()
+    gpu.alloc(100 * MB, BUILD)
+    gpu.free(gpu.alloc(5 * MB, FORWARD), BACKWARD)
+    assert "WL501" not in by_code(opened(gpu, tmp_path))
+
+
+def test_wl502_is_what_the_loss_holds(tmp_path: Path) -> None:
+    finding = by_code(opened(train(logits_bytes=40 * MB), tmp_path))["WL502"]
+    assert finding.gain_bytes == 40 * MB
+    assert "cross entropy" in finding.advice
+    assert "WL502" not in by_code(opened(train(logits_bytes=600 * KB), tmp_path))
+
+
+def test_wl503_is_for_gradients_that_outlive_their_step(tmp_path: Path) -> None:
+    finding = by_code(opened(train(keep_gradients=True), tmp_path))["WL503"]
+    assert finding.gain_bytes == 16 * MB
+    assert "WL503" not in by_code(opened(train(), tmp_path))
+
+
+def test_wl504_halves_the_optimizers_state(tmp_path: Path) -> None:
+    gpu = train()
+    state = peak_by_category(opened(gpu, tmp_path))["optimizer state"]
+    assert by_code(opened(gpu, tmp_path))["WL504"].gain_bytes == state // 2
+    only = Allocator()
+    only.alloc(100 * MB, BUILD)
+    only.alloc(5 * MB, OPTIMIZER)
+    assert "WL504" not in by_code(opened(only, tmp_path))
+
+
+def test_wl505_is_what_is_lost_at_the_peak(tmp_path: Path) -> None:
+    gpu = Allocator()
+    blocks = [gpu.alloc(4 * MB, FORWARD) for _ in range(10)]
+    for address in blocks[::2]:
+        gpu.free(address)
+    gpu.alloc(60 * MB, BUILD)
+    assert by_code(opened(gpu, tmp_path))["WL505"].gain_bytes == 20 * MB
+    full = Allocator()
+    full.alloc(60 * MB, BUILD)
+    assert "WL505" not in by_code(opened(full, tmp_path))
+
+
+def test_wl506_is_the_difference_to_the_peak_without_that_tensor(tmp_path: Path) -> None:
+    gpu = Allocator()
+    gpu.alloc(50 * MB, BUILD)
+    gpu.free(gpu.alloc(20 * MB, FORWARD))
+    gpu.free(gpu.alloc(70 * MB, [frame("/home/me/eval.py", 3, "metric"), MAIN]))
+    finding = by_code(opened(gpu, tmp_path))["WL506"]
+    assert finding.gain_bytes == 50 * MB
+    assert finding.place == "/home/me/eval.py:3 metric"
+    even = Allocator()
+    even.alloc(500 * MB, BUILD)
+    even.free(even.alloc(20 * MB, FORWARD))
+    assert "WL506" not in by_code(opened(even, tmp_path))
+
+
+def test_a_traces_own_memory_events_have_ops_and_lifetimes(opened: Opened) -> None:
+    events = [
+        op("aten::mm", 0, 10), memory(2, 4096, 5000, 8000, address=64), kernel("k", 20, 5),
+        op("aten::add", 11, 5), memory(12, 512, 5512, 8000, address=8192), memory(14, -512, 5000, 8000, address=8192),
+    ]  # fmt: skip
+    profile = opened(events)
+    frame = profile.table("memory_peak").frame
+    held = {(row["category"], row["op"]): row["bytes"] for row in frame.to_dicts()}
+    assert held == {("unknown", "aten::mm"): 4096, ("temporary", "aten::add"): 512, ("held before", ""): 904,
+                    ("cache", ""): 8000 - 5512}  # fmt: skip
+    assert "memory_timeline" in profile.report_names
+
+
+def test_a_trace_without_memory_has_none_of_the_tables(opened: Opened) -> None:
+    profile = opened([kernel("k", 0, 5)])
+    assert "memory_peak" not in profile.table_names
+    with pytest.raises(warplens.UsageError, match="memory_peak needs a memory snapshot"):
+        profile.table("memory_peak")
