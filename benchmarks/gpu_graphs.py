@@ -274,7 +274,7 @@ def callables(run: Run, out: Path) -> dict[str, Any]:
         )
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
         if is_graphed:
-            model = torch.cuda.make_graphed_callables(model, (x.clone().requires_grad_(),))
+            model = torch.cuda.make_graphed_callables(model, (x.clone(),))
 
         def step() -> None:
             optimizer.zero_grad(set_to_none=True)
