@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,13 @@ import polars as pl
 import pytest
 
 import warplens
-from graph_traces import ADD, GEMM, GEMM_2, LAYER, NORM, TRITON, Events, Node, capture, eager, replay
-from support import Opened, write_trace
-from warplens.errors import UsageError
+from graph_traces import ADD, GEMM, GEMM_2, LAYER, NORM, TRITON, Events, Node, call, capture, eager, replay
+from support import Opened, annotation, frame, kernel, op, write_trace
+from warplens.analyses.units.calls import unit_calls
+from warplens.capture.bundle import Staging
+from warplens.errors import FormatError, UsageError
 from warplens.model.check import self_check
+from warplens.profiles.what_if import scaling
 
 
 def open_pair(folder: Path, replays: Events, *captures: Events, **options: Any) -> warplens.Profile:
@@ -212,3 +217,101 @@ def test_the_cache_knows_which_captures_a_trace_was_opened_with(tmp_path: Path) 
     for _ in range(2):
         assert ops_of(warplens.open(trace).with_timeline())[GEMM] == "cudaGraphLaunch"
         assert ops_of(warplens.open(trace, graph_captures=[file]).with_timeline())[GEMM] == "aten::addmm"
+
+
+def test_launches_outside_any_op_keep_their_call_and_its_callers(opened: Opened) -> None:
+    bare = [event for event in capture([Node("aten::gone", ADD)]) if event["name"] != "aten::gone"]
+    profile = opened([*bare, *replay([Node("", ADD)]), op("aten::view", 900, 1)])
+    assert ops_of(profile) == {ADD: "cudaLaunchKernel"}
+    assert profile.table("modules").frame["module"].to_list() == ["Linear_0"]
+    assert len(profile.table("op_shapes")) == 0
+    assert "no_op_kernels" in codes(profile)
+
+
+def test_the_callers_of_the_replay_come_before_those_of_the_capture(opened: Opened) -> None:
+    events = [*capture(), *replay(), frame("nn.Module: Server_0", 999, 20), annotation("step[DECODE bs=4]", 998, 22)]
+    tree = opened(events).tree("python")
+    path = next(own for own in map(tree.path, range(1, len(tree))) if own[-1].startswith("gemm"))
+    assert [*path[:2], path[-3], path[-2]] == ["step[DECODE bs=4]", "Server_0", "Linear_0", "aten::addmm"]
+
+
+def test_modules_around_the_whole_capture_are_those_of_replays_without_callers(tmp_path: Path) -> None:
+    around = [frame("run.py(1): main", -20, 100), frame("nn.Module: Model_0", -10, 80)]
+    profile = open_pair(tmp_path, replay(), [*around, *capture()])
+    assert "Model_0/Linear_0" in profile.table("modules").frame["module"].to_list()
+    with_callers = open_pair(tmp_path, [*replay(), frame("nn.Module: Model_0", 999, 20)], [*around, *capture()])
+    assert "Model_0/Linear_0" in with_callers.table("modules").frame["module"].to_list()
+
+
+def test_joined_kernels_are_units_of_a_replay(opened: Opened) -> None:
+    units = unit_calls(opened([*capture(), *replay(), *replay(ts=2000, correlation=501)]).workspace)
+    assert units.rest.is_empty()
+    assert units.units["calls"].to_list() == [2] * len(LAYER)
+
+
+def test_a_change_to_some_kernels_of_a_graph_leaves_its_launch(opened: Opened) -> None:
+    """The graph is launched at 1000 µs and runs for 24 µs from 1010 on; without two of its kernels it still waits."""
+    profile = opened([*capture(), *replay(), op("aten::before", 900, 50), call("cudaLaunchKernel", 910, 1, 400),
+                      kernel("before", 915, 5, 400)])  # fmt: skip
+    rows = profile.what_if([scaling(profile, "op=aten::add", 0.0), scaling(profile, "op=aten::*", 0.0)]).to_dicts()
+    assert 0.003 < rows[1]["gain_ms"] < 0.006
+    assert rows[2]["gain_ms"] > 0.02
+
+
+def bundle_of(folder: Path, trace: Events, files: list[Events], **index: Any) -> Path:
+    staging = Staging(folder)
+    staging.folder.joinpath("graph_captures").mkdir()
+    for name, events in (
+        ("trace.json.gz", trace),
+        *((f"graph_captures/{n}.json.gz", own) for n, own in enumerate(files)),
+    ):
+        staging.folder.joinpath(name).write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
+    if index:
+        staging.write_json("graph_captures/captures.json", {"version": 1, **index})
+    return staging.finish({"status": "complete", "backend": "torch", "command": [], "notes": []})
+
+
+def test_captures_of_a_bundle_are_joined_and_its_list_of_replays_is_believed(tmp_path: Path) -> None:
+    sizes = [[node._replace(dims=((size, 64), (64, 16))) for node in LAYER] for size in (8, 32)]
+    captures = [capture(nodes) for nodes in sizes]
+    replays = [*replay(), *replay(ts=2000, correlation=501), *replay(ts=3000, correlation=502)]
+    facts = [{"number": n, "file": f"graph_captures/{n}.json.gz", "start_ns": 0, "end_ns": 10**6} for n in range(2)]
+    calls = [[1, 1_000_000, 1], [0, 2_000_000, 1], [-1, 3_000_000, 1]]
+    path = bundle_of(tmp_path / "run", replays, captures, captures=facts, replays=calls)
+    profile = warplens.open(path, cache=False).with_timeline()
+    launches = profile.trace.graph_launches
+    assert launches["capture_file"].to_list() == ["graph_captures/1.json.gz", "graph_captures/0.json.gz", ""]
+    assert launches["why"].to_list() == ["", "", "its capture was not recorded"]
+    assert not {"bundle_damaged"} & codes(profile)
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b'{"captures": [{"number": "x"}]}', b'{"captures": 5}', b"\xff"])
+def test_a_damaged_list_of_captures_loses_the_list_only(tmp_path: Path, text: bytes) -> None:
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    write_trace(folder / "a.json", capture())
+    (folder / "captures.json").write_bytes(text)
+    trace = write_trace(tmp_path / "replay.json", replay())
+    assert ops_of(warplens.open(trace, graph_captures=[folder], cache=False).with_timeline())[GEMM] == "aten::addmm"
+
+
+def test_a_damaged_capture_of_a_bundle_is_a_note_and_one_that_is_given_an_error(tmp_path: Path) -> None:
+    path = bundle_of(tmp_path / "run", replay(), [[]])
+    profile = warplens.open(path, cache=False).with_timeline()
+    assert "graph_capture_unused" in codes(profile)
+    trace, damaged = write_trace(tmp_path / "replay.json", replay()), tmp_path / "damaged.json"
+    damaged.write_text("no trace")
+    with pytest.raises(FormatError):
+        warplens.open(trace, graph_captures=[damaged], cache=False)
+
+
+def test_with_many_replays_some_details_are_left_out_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replays = [event for number in range(20) for event in replay(ts=1000 * (number + 1), correlation=500 + number)]
+    sizes = []
+    for most in (10_000, 210):
+        monkeypatch.setattr("warplens.passes.graphs.join.MOST_ROWS", most)
+        profile = open_pair(tmp_path, replays, capture())
+        sizes.append(len(profile.trace))
+        assert ("graph_frames" in codes(profile)) == (most < 10_000)
+        assert ops_of(profile)[GEMM] == "aten::addmm"
+    assert sizes == sorted(sizes, reverse=True)

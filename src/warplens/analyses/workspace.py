@@ -104,9 +104,11 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
         """
         trace = self.trace
         op, launch = trace.ints("op")[rows], trace.ints("launch")[rows]
+        recorded = np.full(len(trace), NONE, np.int64)
         if len(trace.contexts):
-            graph = graph & ~np.isin(rows, trace.contexts["id"].to_numpy())
-        owner = np.where((op >= 0) & ~graph, op, launch)
+            recorded[trace.contexts["id"].to_numpy()] = trace.contexts["frame"].to_numpy()
+            graph = graph & (recorded[rows] < 0)
+        owner = np.where((op >= 0) & ~graph, op, np.where(recorded[rows] >= 0, recorded[rows], launch))
         names = pl.Series([*trace.names, NO_LAUNCH], dtype=pl.String)
         code = np.where(owner >= 0, trace.ints("name")[np.maximum(owner, 0)], len(trace.names))
         return owner, names.gather(code)

@@ -49,7 +49,9 @@ def _host_notes(trace: Trace) -> list[Note]:
     kinds = np.bincount(trace.ints("kind"), minlength=len(CODE))
     host = trace.rows_of("op", "annotation", "python", "module")
     notes = []
-    if len(host) and np.isin(host, trace.frames["id"].to_numpy()).all():
+    # What captures of graphs add has no times either, but what it is below, the launch, has them.
+    is_captured = trace.graph_launches["joined"].sum() > 0
+    if len(host) and not is_captured and np.isin(host, trace.frames["id"].to_numpy()).all():
         notes.append(Note("callers_only"))
     if len(host) == 0:
         notes.append(Note("no_host"))

@@ -150,7 +150,9 @@ def _event_units(side: Side) -> pl.DataFrame:
     """The compared events with the columns of their unit."""
     work, frame = side.work, side.events
     trace = work.trace
-    op = np.where(frame["in_graph"].to_numpy(), -1, frame["op_row"].to_numpy()).astype(np.int64)
+    # An op around the launch of a graph is not that of its kernels; one below it, of its capture, is.
+    around_graph = (frame["in_graph"] & (frame["owner"] == frame["launch"])).to_numpy()
+    op = np.where(around_graph, -1, frame["op_row"].to_numpy()).astype(np.int64)
     outer = outermost_ops(work, op)
     dims, types = ([*trace.specs[name].fill_null(""), ""] for name in ("input_dims", "input_types"))
     spec, outer_spec = (np.where(row >= 0, trace.ints("spec")[np.maximum(row, 0)], -1) for row in (op, outer))

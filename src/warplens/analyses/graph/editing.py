@@ -105,9 +105,14 @@ class EditedGraph:
         """The host's time on the way to the launches of GPU events, and in them."""
         graph = self.graph
         edges = graph.edges_to(nodes)
-        self.host_ns[edges[graph.edge_kind[edges] == LAUNCH]] *= factor
-        calls = np.unique(self.graph.call_of[nodes])
-        edges = self.graph.way_to[calls[calls != NONE]]
+        launched = graph.call_of[nodes]
+        # The launch of a graph is still needed for those of its events that stay as they are.
+        whole = graph.events_of_call == np.bincount(launched[launched != NONE], minlength=len(graph.events_of_call))
+        edges = edges[graph.edge_kind[edges] == LAUNCH]
+        caller = graph.call_of[graph.target[edges]]
+        self.host_ns[edges[(caller == NONE) | whole[caller]]] *= factor
+        calls = np.unique(launched[launched != NONE])
+        edges = graph.way_to[calls[whole[calls]]]
         self.host_ns[edges[edges != NONE]] *= factor
 
     def _remove(self, nodes: Ints) -> None:
@@ -121,6 +126,10 @@ class EditedGraph:
             return
         number = np.cumsum(self.graph.kind == CALL)[self.graph.call_of[nodes]]
         follows = np.append(False, np.diff(number) <= 1)
+        # Events of one call, the launch of a graph, follow each other where no other event of it is between them.
+        call, place = self.graph.call_of[nodes], self.graph.place_in_call[nodes]
+        in_one_call = np.append(False, (call[1:] == call[:-1]) & (call[1:] != NONE))
+        follows &= ~in_one_call | (np.diff(place, prepend=0) == 1)
         run = np.cumsum(~follows) - 1
         total = np.bincount(run, self.weight_ns[nodes])
         self._remove(nodes[follows])

@@ -125,6 +125,22 @@ class StepGraph(msgspec.Struct, frozen=True, dict=True):
         return call_of
 
     @cached_property
+    def events_of_call(self) -> Ints:
+        """Of each node how many GPU events it launched: one, or those of a graph."""
+        return np.bincount(self.call_of[self.call_of != NONE], minlength=len(self)).astype(np.int64)
+
+    @cached_property
+    def place_in_call(self) -> Ints:
+        """Of each GPU event its place among those of its call, by the time at which they ended."""
+        launched = np.flatnonzero(self.call_of != NONE)
+        order = launched[np.lexsort((self.recorded_ns[launched], self.call_of[launched]))]
+        call = self.call_of[order]
+        first = np.flatnonzero(np.append(True, call[1:] != call[:-1])) if len(order) else order
+        place = np.zeros(len(self), np.int64)
+        place[order] = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order))))
+        return place
+
+    @cached_property
     def way_to(self) -> Ints:
         """Of each node the edge from the host's moment before it, -1 for none."""
         edges = np.flatnonzero(self.on_host)

@@ -104,7 +104,7 @@ def _callers(work: Workspace, is_recorded: Bools) -> tuple[Ints, list[str]]:
     trace, gpu = work.trace, work.gpu
     callable_op = _callable(trace)
     launcher = gpu["op_row"].to_numpy().astype(np.int64)
-    graph = gpu["in_graph"].to_numpy()
+    graph = gpu["in_graph"].to_numpy() & ~joined_with_capture(work)
     collective = (gpu["kernel_category"] == COMMUNICATION).to_numpy()
     fits = (launcher >= 0) & ~graph & ~collective
     fits[fits] = callable_op[launcher[fits]]
@@ -123,6 +123,14 @@ def _callers(work: Workspace, is_recorded: Bools) -> tuple[Ints, list[str]]:
         for fit, in_graph, shared, row, name in zip(fits, graph, collective, launcher, names, strict=True)
     ]  # fmt: skip
     return call, reasons
+
+
+def joined_with_capture(work: Workspace) -> Bools:
+    """Which GPU events of graphs have the op of the graph's capture; the ops of other recorded callers are no calls."""
+    if work.trace.graph_launches["joined"].sum() == 0:
+        return np.zeros(len(work.gpu), bool)
+    is_joined: Bools = np.isin(work.gpu["id"].to_numpy(), work.trace.contexts["id"].to_numpy())
+    return is_joined
 
 
 def _reasons_without_op(work: Workspace) -> tuple[str, str]:

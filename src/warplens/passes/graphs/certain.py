@@ -13,7 +13,7 @@ from warplens.passes.graphs.captures import CapturedGraph
 from warplens.passes.graphs.replays import Replays
 
 NOT_RECORDED: Final = -2
-"""The graph was captured before the recording."""
+"""The graph was captured before the recording, or its capture was not kept."""
 TOLERANCE_NS: Final = 2_000
 """Between the clock of the recorder and that of the profiler."""
 
@@ -27,7 +27,7 @@ def known_captures(trace: Trace, replays: Replays, graphs: list[CapturedGraph], 
     numbers = {record.graph_id: record.number for record in index.captures if record.graph_id >= 0}
     for launch, graph_id in enumerate(replays.graph_id.tolist()):
         if graph_id in numbers:
-            known[launch] = graph_of.get(numbers[graph_id], NONE)
+            known[launch] = graph_of.get(numbers[graph_id], NOT_RECORDED)
     threads = trace.lanes["thread"].to_list()
     lanes, moments = trace.ints("lane")[replays.rows], trace.ints("start_ns")[replays.rows] + trace.meta.origin_ns
     for thread in {record.thread for record in index.replays}:
@@ -38,8 +38,7 @@ def known_captures(trace: Trace, replays: Replays, graphs: list[CapturedGraph], 
         for launch, place, before in zip(own.tolist(), places.tolist(), [NONE, *places[:-1].tolist()], strict=True):
             # A record stands just before its launch; launches after that are not the recorder's.
             if place >= 0 and place != before and known[launch] == NONE:
-                number = records[place].number
-                known[launch] = NOT_RECORDED if number < 0 else graph_of.get(number, NONE)
+                known[launch] = graph_of.get(records[place].number, NOT_RECORDED)
     return known
 
 

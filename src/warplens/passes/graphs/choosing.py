@@ -38,8 +38,8 @@ class Choice:
     is_certain: Bools
     likeness: Floats
     """By sequence and capture: the share of nodes that both have."""
-    is_before: Bools
-    """The graph of this launch was captured before the recording."""
+    is_unrecorded: Bools
+    """The recorder knows the graph of this launch, and has no record of its capture."""
 
 
 def likeness(sequences: list[Nodes], captures: list[Nodes]) -> Floats:

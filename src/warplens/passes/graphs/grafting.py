@@ -59,7 +59,8 @@ def graft(trace: Trace, replays: Replays, grafts: list[Graft]) -> Trace:
         captured = entry.join.launch_of[joined]
         events = np.array([replays.events[launch] for launch in entry.launches.tolist()])[:, joined]
         owners = rows[:, entry.template.owners[captured]]
-        op[events] = owners
+        is_op = entry.graph.ops[captured] >= 0  # others were launched outside any op, as they say of themselves
+        op[events[:, is_op]] = owners[:, is_op]
         contexts.append((events.ravel(), owners.ravel()))
         merged.set_geometry(geometry, events, entry.graph, captured)
         collectives.append(_collectives(entry, rows))

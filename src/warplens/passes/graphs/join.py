@@ -30,10 +30,10 @@ LEAST_SHARE: Final = 0.5
 """Of the GPU events of a launch that must have a place in the capture, or nothing of it is believed."""
 LEAST_UNNAMED_SHARE: Final = 0.8
 """The same where the capture does not name its kernels."""
-MOST_ROWS: Final = 1_500_000
-"""Rows that are added with all Python frames; of more, only the user's own frames are kept, then none."""
+MOST_ROWS: Final = 2_000_000
+"""Rows that are added with all details; for more, some are left out (see `templates`)."""
 NO_CAPTURE: Final = "no capture of it is given"
-BEFORE: Final = "captured before the recording"
+UNRECORDED: Final = "its capture was not recorded"
 TOO_LONG: Final = "too many kernels that differ from the capture's"
 
 
@@ -104,7 +104,7 @@ def _outcomes(
     outcomes = []
     for launch, (sequence, number) in enumerate(zip(replays.sequence.tolist(), choice.capture.tolist(), strict=True)):
         if number < 0:
-            why = BEFORE if choice.is_before[launch] else _unlike(float(alike[sequence].max()))
+            why = UNRECORDED if choice.is_unrecorded[launch] else _unlike(float(alike[sequence].max()))
             outcomes.append(_Outcome(None, why))
             continue
         if (sequence, number) not in tried:

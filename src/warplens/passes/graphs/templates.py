@@ -13,9 +13,10 @@ from warplens.model.user_code import is_own_frame
 from warplens.passes.climb import climb
 from warplens.passes.graphs.captures import CapturedGraph
 
-ALL, OWN_FRAMES, NO_FRAMES = range(3)
-"""Which Python frames are kept: all, those of the user's own code, none."""
-DETAILS: Final = (ALL, OWN_FRAMES, NO_FRAMES)
+ALL, OWN_LINES, LAUNCHING, NO_FRAMES = range(4)
+"""What is kept: all; of Python frames only the nearest of the user's own around each op; also no ops that launch
+nothing; also no Python frames at all."""
+DETAILS: Final = (ALL, OWN_LINES, LAUNCHING, NO_FRAMES)
 
 
 class Template(NamedTuple):
@@ -59,16 +60,16 @@ def _inside(graph: CapturedGraph, parent: Ints, forward: Ints, details: int) -> 
         reached = np.unique(reached[within[reached] & ~kept[reached]])
         kept[reached] = True
         reached = np.concatenate([parent[reached], forward[reached]])
-    if details == ALL:  # inner ops that launch nothing say what shapes the outer one works on
+    if details != ALL:
+        kept &= ~_dropped_frames(graph, kept, parent, details)
+    if details <= OWN_LINES:  # inner ops that launch nothing say what shapes the outer one works on
         is_op = trace.is_kind("op")
         ops = np.flatnonzero(is_op & within & ~kept)
         kept[ops[climb(parent[ops], parent, kept & is_op) >= 0]] = True
-    else:
-        kept &= ~_dropped_frames(graph, kept, details)
     return kept
 
 
-def _dropped_frames(graph: CapturedGraph, kept: Bools, details: int) -> Bools:
+def _dropped_frames(graph: CapturedGraph, kept: Bools, parent: Ints, details: int) -> Bools:
     trace = graph.capture.trace
     frames = kept & trace.is_kind("python")
     if details == NO_FRAMES:
@@ -77,7 +78,11 @@ def _dropped_frames(graph: CapturedGraph, kept: Bools, details: int) -> Bools:
     own = np.zeros(len(trace.names), bool)
     for code in np.unique(names[frames]).tolist():
         own[code] = is_own_frame(trace.names[code])
-    dropped: Bools = frames & ~own[names]
+    own_frames = frames & own[names]
+    lines = climb(np.flatnonzero(kept & trace.is_kind("op")), parent, own_frames)
+    lines = np.append(lines, climb(graph.launches, parent, own_frames))
+    dropped: Bools = frames.copy()
+    dropped[lines[lines >= 0]] = False
     return dropped
 
 
