@@ -9,7 +9,7 @@ from typing import Any
 
 import warplens
 from support import annotation, frame, kernel, launch, op
-from warplens.advice import NEEDED_TABLES, find
+from warplens.advice import NEEDED_TABLES, SERVING_TABLES, find
 from warplens.model.finding import Finding
 
 Event = dict[str, Any]
@@ -49,7 +49,8 @@ H200: Event = {
 
 def rule_findings(profile: warplens.Profile) -> list[Finding]:
     """What the rules find in the tables, with gains as the tables have them: before the step is simulated."""
-    tables = {name: profile.table(name) for name in NEEDED_TABLES}
+    served = [name for name in SERVING_TABLES if name in profile.table_names]
+    tables = {name: profile.table(name) for name in (*NEEDED_TABLES, *served)}
     return find(tables, profile.min_gain_percent, profile.trace.meta.format)
 
 

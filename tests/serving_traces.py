@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from support import annotation, kernel, launch, op
@@ -11,6 +12,16 @@ from warplens.model.iteration_marks import IterationMark, parse_mark
 Event = dict[str, Any]
 GEMM = "ampere_fp16_s16816gemm_fp16_128x64_tn"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
+
+
+@dataclass(frozen=True)
+class Work:
+    """A kernel of every pass, and the op that launches it."""
+
+    kernel: str
+    time: float
+    op: str = ""
+    args: Event = field(default_factory=dict)
 
 
 def vllm(prefill: int = 0, tokens: int = 0, decode: int = 0) -> str:
@@ -78,4 +89,21 @@ def generate_loop(count: int, *, shapes: bool) -> list[Event]:
         events += [op("aten::embedding", begin, 10, **dims), op("aten::scaled_dot_product_attention", begin + 20, 30)]
         events += [launch(begin + 25, 2, number + 1), kernel(GEMM, begin + 60, product, number + 1)]
         events.append(op("aten::argmax", begin + 600, 10))
+    return events
+
+
+def passes(names: Sequence[str], *works: Work, gap: float = 2) -> list[Event]:
+    """Passes one after the other, each of which launches the same kernels ahead of time."""
+    events: list[Event] = []
+    now, number = 1000.0, 0
+    for name in names:
+        host = now - 500
+        events.append(annotation(name, host, 50 * (len(works) + 1)))
+        for place, work in enumerate(works):
+            number += 1
+            begin = host + 50 * place
+            events += [op(work.op, begin, 20, **work.args)] if work.op else []
+            events += [launch(begin + 5, 2, number), kernel(work.kernel, now, work.time, number)]
+            now += work.time
+        now += gap
     return events

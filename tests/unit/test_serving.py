@@ -46,6 +46,15 @@ def test_a_mark_inside_a_mark_is_the_same_iteration(opened: Opened) -> None:
     assert columns(profile, "iterations", "engine", "requests", "decode_tokens") == [("SGLang", 32, 32)]
 
 
+def test_marks_that_overlap_are_two_iterations(opened: Opened) -> None:
+    events = [annotation(vllm(decode=1), 0, 100), annotation(vllm(decode=2), 90, 100)]
+    for number, start in enumerate((10, 95), start=1):
+        events += [launch(start, 1, number), kernel("k", start + 5, 20, number)]
+    profile = opened(events)
+    assert columns(profile, "iterations", "requests", "count") == [(1, 1), (2, 1)]
+    assert columns(profile, "steps", "count") == [(1,), (1,)]
+
+
 def test_what_follows_a_mark_belongs_to_it_until_the_next_but_not_for_ever(opened: Opened) -> None:
     sampled = [launch(120, 1, 2), kernel("sample", 130, 5, 2)]
     much_later = [launch(900, 1, 3), kernel("other", 910, 5, 3)]

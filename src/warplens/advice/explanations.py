@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from warplens.advice.serving_words import SERVING_EXPLANATIONS
 from warplens.model.rule import Explanation
 
 EXPLANATIONS: Final[Mapping[str, Explanation]] = {
+    **SERVING_EXPLANATIONS,
     "WL101": Explanation(
         "The GPU waits for launches",
         "The host cannot launch work as fast as the GPU runs it. The gain is that of the step with all launches as one "

@@ -12,6 +12,7 @@ from warplens.advice.figures import TAKING_TURNS, TraceFigures
 from warplens.advice.limits import is_host_bound
 from warplens.advice.memory_rules import many_launch_optimizer, slowed_by_stacks
 from warplens.advice.rows import ShortKernelRow
+from warplens.advice.serving_rules import gaps_between_passes, passes_of
 from warplens.advice.thresholds import LONG_GAP_US, THRESHOLDS
 from warplens.analyses.work.places import place_text
 from warplens.model.edits import CaptureGraph, Edit, RemoveHostTime, RemoveWaits
@@ -32,9 +33,16 @@ PLACE: Final = (
 
 
 def gaps_of(figures: TraceFigures, kind: str) -> pl.DataFrame:
-    """The gaps of one kind, without those that WL208 counts."""
+    """The gaps of one kind, without those that WL208 or WL601 count."""
     counted_elsewhere = figures.findings_of(many_launch_optimizer)
-    return (figures.gaps_outside_optimizer if counted_elsewhere else figures.gaps).of(kind)
+    gaps = (figures.gaps_outside_optimizer if counted_elsewhere else figures.gaps).of(kind)
+    passes = passes_of(figures)
+    if passes is None or not figures.findings_of(gaps_between_passes):
+        return gaps
+    begins = (pl.col("gpu_start_ms") - pl.col("gap_ms")).round(3).alias("begins")
+    counted = passes.filter(pl.col("gap_ms") > 0).select(begins).unique()
+    own = gaps.with_columns(pl.col("start_ms").round(3).alias("begins"))
+    return own.join(counted, on="begins", how="anti", maintain_order="left").drop("begins")
 
 
 is_stall = pl.col("gap_us") >= LONG_GAP_US

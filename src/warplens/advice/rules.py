@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules
+from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules, serving_rules
 from warplens.advice.explanations import EXPLANATIONS
 from warplens.advice.figures import Check, TraceFigures
 from warplens.advice.gains import with_step_gains
@@ -45,6 +45,13 @@ CHECKS: Final[Mapping[str, Check]] = {
     "WL106": run_rules.exposed_copies,
     "WL302": run_rules.pageable_copies,
     "WL305": run_rules.straggling_step,
+    "WL601": serving_rules.gaps_between_passes,
+    "WL602": serving_rules.padded_graphs,
+    "WL603": serving_rules.prefill_blocks_decode,
+    "WL604": serving_rules.slow_decode_attention,
+    "WL605": serving_rules.choosing_tokens,
+    "WL606": serving_rules.collectives_in_decode,
+    "WL607": serving_rules.quantising_in_decode,
     "WL102": run_rules.graph_heavy,
     "WL103": run_rules.unknown_kernels,
     "WL901": run_rules.doubtful_trace,
@@ -56,6 +63,9 @@ NEEDED_TABLES: Final = (
     "timeline", "steps", "idle", "gaps", "kernel_categories", "kernels", "launch_categories", "short_kernels", "comm",
     "quality", "roofline", "ceilings", "chains", "launches", "phases",
 )  # fmt: skip
+
+SERVING_TABLES: Final = ("iterations", "serving_phases", "token_latency", "slow_iterations")
+"""Tables that rules read besides, of traces that have them."""
 
 
 def find(

@@ -10,6 +10,7 @@ import polars as pl
 from warplens.advice.evidence import kernel_evidence, summed
 from warplens.advice.figures import TraceFigures, is_underfilled
 from warplens.advice.rows import CollectiveRow, KernelRow, LaunchRow, StepRow
+from warplens.advice.serving_rules import collectives_in_decode, passes_of
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.work.comm import UNKNOWN
 from warplens.categories import OTHER
@@ -119,6 +120,8 @@ def _exposed(
 
 
 def exposed_communication(figures: TraceFigures) -> Iterator[Finding]:
+    if figures.findings_of(collectives_in_decode):
+        return
     frame = figures.numbered("comm").sort("exposed_us", descending=True).head(8)
     collectives = records(frame, CollectiveRow)
     rows = [_collective_evidence(figures, collective) for collective in collectives]
@@ -311,7 +314,9 @@ def recompute(figures: TraceFigures) -> Iterator[Finding]:
 
 
 def straggling_step(figures: TraceFigures) -> Iterator[Finding]:
-    """One step that takes much longer than the others."""
+    """One step that takes much longer than the others; passes of a served model differ by what they serve."""
+    if passes_of(figures) is not None:
+        return
     frame = figures.numbered("steps").filter(pl.col("gpu_ms") > 0)
     if len(frame) < THRESHOLDS.straggler_steps:
         return

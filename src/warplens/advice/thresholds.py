@@ -44,6 +44,18 @@ class TraceThresholds(Thresholds):
     few_blocks_percent = threshold(50.0, "half of the multiprocessors have no work")
     least_tail_us = threshold(20.0, "shorter kernels do not fill the GPU for other reasons")
     optimizer_launches = threshold(50.0, "a fused optimizer needs a handful of launches")
+    # served models
+    least_passes = threshold(3.0, "of two passes only one gap is recorded")
+    pass_gap_percent = threshold(5.0, "engines that prepare the next pass ahead leave less")
+    pause_passes = threshold(10.0, "no scheduler takes so long: there was no request")
+    padding_percent = threshold(10.0, "sizes of graphs are a few requests apart")
+    blocking_percent = threshold(10.0, "chunks of prompts that fit beside decode cost less")
+    slow_token_ratio = threshold(1.5, "below, no request notices")
+    attention_percent = threshold(10.0, "less attention limits no pass")
+    slow_cache_percent = threshold(40.0, "decode kernels of long sequences reach twice this")
+    sampling_percent = threshold(10.0, "greedy sampling of a large model takes a few percent")
+    decode_communication_percent = threshold(10.0, "custom all-reduces of small messages take less")
+    quantization_percent = threshold(5.0, "fused with their neighbours these kernels are gone")
     # steps
     straggler_ratio = threshold(1.3, "steps of one program differ by less")
     straggler_steps = threshold(4.0, "with fewer steps the median does not show what is usual")

@@ -17,6 +17,7 @@ from warplens.advice.limits import (
     limits,
     savings_ms,
 )
+from warplens.advice.serving_verdict import serving_sentence
 from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.model.idle_causes import DEPENDENCY, LAUNCHING, SHORT_GAPS, UNKNOWN, largest_cause
@@ -51,7 +52,8 @@ def verdict(tables: Mapping[str, Table], bounds: StepBounds | None = None) -> st
         return _without_gpu(tables["quality"])
     if not figures.has_gpu:
         return "No GPU time: every GPU event of this trace lasts 0 ns."
-    return _by_busy_time(figures) if bounds is None else _by_bounds(figures, bounds)
+    limit = _by_busy_time(figures) if bounds is None else _by_bounds(figures, bounds)
+    return f"{served} {limit}" if (served := serving_sentence(tables)) else limit
 
 
 def _by_bounds(figures: TraceFigures, bounds: StepBounds) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from warplens.advice.serving_words import SERVING_WORDS
 from warplens.analyses.missing_data import TORCH
 from warplens.analyses.time.gaps import CAUSES
 
@@ -30,6 +31,7 @@ _LAUNCHES: Final = {
 }
 
 WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    **SERVING_WORDS,
     "WL101": _LAUNCHES,
     "WL104": _LAUNCHES,
     "WL102": {

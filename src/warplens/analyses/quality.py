@@ -21,8 +21,8 @@ COLUMNS = (
 
 
 def quality(work: Workspace) -> Table:
-    notes = (*_mangled_names(work), *_unknown_gpu(work), *_plain_step(work), *_memory(work))
-    return quality_table(work.trace.quality.with_notes(*notes).notes)
+    own = (*_mangled_names(work), *_unknown_gpu(work), *_plain_step(work), *_memory(work), *_inferred_passes(work))
+    return quality_table(work.trace.quality.with_notes(*own).notes)
 
 
 def quality_table(notes: Iterable[Note]) -> Table:
@@ -50,6 +50,16 @@ def _unknown_gpu(work: Workspace) -> list[Note]:
         return []
     names = [device.name for device in work.trace.meta.devices if device.name]
     return [Note("unknown_gpu", detail=", ".join(dict.fromkeys(names)) or "the trace does not name it")]
+
+
+def _inferred_passes(work: Workspace) -> list[Note]:
+    """Iterations of a served model that nothing marks."""
+    from warplens.analyses.serving.iterations import INFERRED, served
+
+    passes = served(work)
+    if passes is None or passes.source != INFERRED:
+        return []
+    return [Note("passes_inferred", len(passes), detail=passes.reason)]
 
 
 def _plain_step(work: Workspace) -> list[Note]:

@@ -20,6 +20,10 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "steps_guessed": (INFO, "steps are inferred from {detail}, not from ProfilerStep marks"),
     "plain_step": (INFO, "{detail}"),
     "corrected_times": (INFO, "times are corrected for what recording cost: {detail}"),
+    "passes_inferred": (
+        INFO,
+        "{count:forward pass|forward passes} of a served model inferred from {detail}: no engine marks them",
+    ),
     "one_phase": (INFO, "only iterations that are {detail}; other notes are about the whole trace"),
     "repeated_steps": (WARNING, "{count:step mark} with a number used before; only the first of each is a step"),
     "unlinked_kernels": (WARNING, "{count:GPU event} without a recorded launch ({detail} of GPU time)"),

@@ -309,6 +309,10 @@ def _suggestion(tables: dict[str, Table]) -> str:
     has_shapes = not {"no_shapes", "no_op_shapes"} & set(tables["quality"].frame["code"].to_list())
     if len(tables["regions"]):
         return "show {trace} regions"
+    if len(tables.get("token_latency", ())):
+        return "show {trace} token_latency"
+    if "serving_phases" in tables:
+        return "show {trace} serving_phases"
     if not len(tables["kernels"]):
         return "show {trace} ops --sort cpu_self_us --top 10"
     if len(tables["gaps"]) and _idle_matters(tables):

@@ -94,9 +94,9 @@ def _served_passes(trace: Trace) -> Marks | None:
             lanes.setdefault(int(trace.ints("lane")[rows[index]]), []).append(index)
     chosen: list[int] = []
     reached = NONE
-    start, end = trace.ints("start_ns")[rows], (trace.ints("start_ns") + trace.ints("dur_ns"))[rows]
+    end = (trace.ints("start_ns") + trace.ints("dur_ns"))[rows]
     for index in max(lanes.values(), key=len, default=[]):
-        if start[index] >= reached:  # a mark inside a mark is of the same pass
+        if end[index] > reached:  # a mark inside a mark is of the same pass
             chosen.append(index)
             reached = end[index]
     if len(chosen) < 2:

@@ -122,10 +122,11 @@ class Profile(TablesOnDemand):
 
     @cached_property
     def _findings(self) -> list[Finding]:
-        from warplens.advice import NEEDED_TABLES, find
+        from warplens.advice import find
 
-        tables = {name: self.table(name) for name in NEEDED_TABLES}
-        findings = find(tables, self.min_gain_percent, self.trace.meta.format, self.model_of_gains, self.bounds)
+        findings = find(
+            self._advice_tables(), self.min_gain_percent, self.trace.meta.format, self.model_of_gains, self.bounds
+        )
         findings += self._memory_findings()
         if self.workspace.proof is None:
             return findings
@@ -139,6 +140,13 @@ class Profile(TablesOnDemand):
         from warplens.advice.held_memory import find_in_memory, needed_tables
 
         return find_in_memory({name: self.table(name) for name in needed_tables(self.table_names)})
+
+    def _advice_tables(self) -> dict[str, Table]:
+        """The tables that rules and the verdict read."""
+        from warplens.advice import NEEDED_TABLES, SERVING_TABLES
+
+        served = [name for name in SERVING_TABLES if self._sources[name].make]
+        return {name: self.table(name) for name in (*NEEDED_TABLES, *served)}
 
     def _rows_of_kernels(self, names: Sequence[str]) -> WorkOfRows:
         kernels = self.table("kernels").frame["kernel"]
@@ -249,9 +257,9 @@ class Profile(TablesOnDemand):
 
     def verdict(self) -> str:
         """One sentence on what limits the time, and on where it goes."""
-        from warplens.advice import NEEDED_TABLES, verdict
+        from warplens.advice import verdict
 
-        return verdict({name: self.table(name) for name in NEEDED_TABLES}, self.bounds)
+        return verdict(self._advice_tables(), self.bounds)
 
     def shares_of(self) -> str:
         """What every share of the time is a share of: the mean step, or the whole trace; empty where no GPU worked."""

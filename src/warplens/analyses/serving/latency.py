@@ -45,6 +45,7 @@ MEANINGS: Final = {
     HOST: "the GPU had nothing to do, since the host had not launched yet",
     WAIT: "the GPU had nothing to do although the host had launched",
     INSIDE: "the GPU was idle between events of the pass",
+    MIXED: "GPU time of passes with prompts beyond that of the median pass without",
 } | {name: f"GPU time of {name}; kernels may overlap" for name in GROUP_NAMES.values()}
 LATENCY_COLUMNS: Final = (
     Column("part", "the interval between two tokens of a request, then its parts", "", pl.String),
@@ -111,8 +112,7 @@ def _slow_row(row: dict[str, object], usual: dict[str, float]) -> tuple[object, 
     excess = {name: float(row[name]) - usual[name] for name in MEANINGS if name != "interval"}  # type: ignore[arg-type]
     if row["phase"] == "mixed":
         # GPU work beyond the usual is that of the prompt in the same pass.
-        shares = [excess.pop(name) for name in GROUP_NAMES.values()]
-        excess[MIXED] = sum(max(0.0, share) for share in shares)
+        excess = {name: value for name, value in excess.items() if name not in GROUP_NAMES.values()}
     longer = sorted(((value, name) for name, value in excess.items() if value > 0), reverse=True)
     cause = longer[0] if longer else (0.0, "")
     interval = float(row["interval"])  # type: ignore[arg-type]
@@ -145,6 +145,7 @@ def _parts(work: Workspace) -> pl.DataFrame:
         WAIT: times.gap_ns[own] - late,
         INSIDE: np.maximum(0, inside),
     }
+    parts[MIXED] = _beyond_usual(rows, own)
     frame = rows[own].select("iteration", "phase", "start_ms", "generated_tokens", *GROUPS, OTHER)
     requests = frame["generated_tokens"]
     return frame.with_columns(
@@ -152,6 +153,15 @@ def _parts(work: Workspace) -> pl.DataFrame:
         requests.alias("requests"),
         requests.fill_null(1).alias("tokens"),
     ).rename(GROUP_NAMES)
+
+
+def _beyond_usual(rows: pl.DataFrame, own: Ints) -> Floats:
+    """GPU time, in ns, of mixed passes beyond that of the median pass that only decodes; 0 for others."""
+    busy = rows["busy_ms"].to_numpy()
+    decoding = (rows["phase"] == "decode").to_numpy()
+    usual = float(np.median(busy[decoding])) if decoding.any() else 0.0
+    is_mixed = (rows["phase"] == "mixed").to_numpy() & decoding.any()
+    return np.where(is_mixed, np.maximum(0.0, busy - usual), 0.0)[own] * 1e6
 
 
 def _busy_in_gap(work: Workspace, own: Ints) -> Ints:

@@ -83,7 +83,7 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
         if drafts and drafts[-1].lane != span.lane:
             merged += _alone(drafts)
             drafts = []
-        if last is not None and span.start_ns < last.end_ns:
+        if last is not None and span.end_ns <= last.end_ns:
             merged[-1] = _with_inner(last, span)
         elif span.mark.is_draft and span.mark.mode.startswith("DRAFT_EXTEND") and last is not None and not drafts:
             merged[-1] = replace(last, end_ns=max(last.end_ns, span.end_ns))

@@ -10,6 +10,12 @@ import polars as pl
 from warplens.analyses.serving.iterations import served, windows
 from warplens.analyses.serving.notes import notes
 from warplens.analyses.serving.rates import iteration_work, peaks
+from warplens.analyses.serving.shares import (
+    exposed_communication_ns,
+    graph_batches,
+    padding_percent,
+    sampling_ns,
+)
 from warplens.analyses.serving.steady import steady_state
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, Workspace
@@ -34,13 +40,15 @@ COLUMNS: Final = (
     Column("requests", "requests in the pass", "", pl.Int64),
     Column("prefill_tokens", "tokens of prompts", "", pl.Int64),
     Column("decode_tokens", "tokens of requests that generate: one each, more with speculation", "", pl.Int64),
-    Column("graph_batch", "size of the graph that was replayed, where the mark has it", "", pl.Int64),
+    Column("graph_batch", "size that the replayed graph was captured for, where it is known", "", pl.Int64),
+    Column("padding_percent", "share of that size without a request", "%", pl.Float64),
     Column("start_ms", "start on the host, since the trace's start", "ms", pl.Float64),
     Column("host_ms", "length on the host, up to the end of the mark", "ms", pl.Float64),
     Column("time_ms", "from the end of the previous iteration's GPU work to the end of its own", "ms", pl.Float64),
     Column("gap_ms", "of that, before its first GPU event", "ms", pl.Float64),
     Column("busy_ms", "of that, GPU busy", "ms", pl.Float64),
     Column("busy_percent", "busy share of time_ms", "%", pl.Float64),
+    Column("gpu_start_ms", "start of its first GPU event", "ms", pl.Float64),
     Column("count", "GPU events that it launched", "", pl.Int64),
     Column("kernel_ms", "sum of their durations", "ms", pl.Float64),
     Column("gemm_ms", "of that, matrix products", "ms", pl.Float64),
@@ -49,6 +57,8 @@ COLUMNS: Final = (
     Column("communication_ms", "of that, collectives", "ms", pl.Float64),
     Column("quantization_ms", "of that, changing number formats", "ms", pl.Float64),
     Column(OTHER, "of that, everything else", "ms", pl.Float64),
+    Column("sampling_ms", "logits and choosing tokens, a part of the groups above", "ms", pl.Float64),
+    Column("exposed_communication_ms", "of time_ms, collectives while nothing computes", "ms", pl.Float64),
     Column("tokens_per_s", "prompt tokens and generated tokens per second of time_ms", "1/s", pl.Float64),
     Column("mfu_percent", "known operations over what the GPU could do in time_ms", "%", pl.Float64),
     Column("mbu_percent", "known bytes over what the memory could move in time_ms", "%", pl.Float64),
@@ -78,13 +88,17 @@ def iteration_rows(work: Workspace) -> pl.DataFrame:
             "prefill_tokens": pl.Series([mark.context.query_tokens for mark in marks], dtype=pl.Int64),
             "decode_tokens": pl.Series([_decode_tokens(mark) for mark in marks], dtype=pl.Int64),
             "generated_tokens": pl.Series([mark.generation.requests for mark in marks], dtype=pl.Int64),
-            "graph_batch": pl.Series([mark.padded_batch for mark in marks], dtype=pl.Int64),
+            "graph_batch": pl.Series(graph_batches(work), dtype=pl.Int64),
+            "padding_percent": pl.Series(padding_percent(work), dtype=pl.Float64),
             "start_ms": np.array([span.start_ns for span in found.spans]) / 1e6,
             "host_ms": np.array([span.end_ns - span.start_ns for span in found.spans]) / 1e6,
             "time_ms": times.time_ns / 1e6,
             "gap_ms": times.gap_ns / 1e6,
             "busy_ms": times.busy_ns / 1e6,
+            "gpu_start_ms": pl.Series(times.first_ns / 1e6),
             "kernel_ms": sums.kernel_ns / 1e6,
+            "sampling_ms": sampling_ns(work) / 1e6,
+            "exposed_communication_ms": exposed_communication_ns(work) / 1e6,
             "flop": sums.flop,
             "bytes": sums.bytes,
             "costed_ms": sums.costed_ns / 1e6,
@@ -97,6 +111,7 @@ def iteration_rows(work: Workspace) -> pl.DataFrame:
     return frame.with_columns(
         *rate_columns(limits.flops, limits.bytes_per_s),
         pl.when(pl.col("kv_cache_bytes") > 0).then("kv_cache_bytes"),
+        pl.when("has_gpu").then("gpu_start_ms"),
         pl.col("count").fill_null(0),
         *(pl.col(name).fill_null(0.0) for name in (*GROUPS, OTHER)),
     )
