@@ -20,13 +20,16 @@ from warplens.capture.graph_captures import MOST_BYTES
 from warplens.capture.plan import RecordingPlan
 from warplens.errors import UsageError
 
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("PyTorch is not installed", allow_module_level=True)
+if any(importlib.util.find_spec(name) is None for name in ("torch", "triton")):
+    pytest.skip("PyTorch or Triton is not installed", allow_module_level=True)
 
 import torch
 
+from launch_bundles import product, scale
+from triton_stub import stubbed
 from warplens.capture.torch_backend import TorchBackend
 from warplens.capture.torch_recording import is_enabled
+from warplens.capture.triton_launches import LaunchRecorder
 
 HANDLE = 0x5EED
 ADD = "aten::add.Tensor"
@@ -382,6 +385,26 @@ def test_torchscript_compiles_an_annotation_while_captures_are_watched(tmp_path:
     scripted = torch.jit.script(annotated)
     assert scripted(torch.zeros(1)).item() == 1
     run.stop()
+
+
+@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+def test_launches_into_a_graph_are_made_by_each_replay(tmp_path: Path) -> None:
+    run, graph = Run(tmp_path, steps=0, wait=0), FakeGraph()
+    recorder = LaunchRecorder(run.backend.is_measuring)
+    run.backend.watch_launches(recorder)
+    with stubbed():
+        recorder.install()
+        scale()
+        with captured(graph):
+            scale()
+            product(64)
+        graph.replay()
+        graph.replay()
+        recorder.remove()
+    run.stop()
+    assert recorder.order == [0, 0, 1, 0, 1]
+    names = [recorder.launches[index].kernel.name for index in recorder.order[:3]]
+    assert names == ["scale_shift", "scale_shift", "product"]
 
 
 def test_a_tree_records_no_captures_and_does_not_disturb_them(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
+from warplens.capture.triton_launches import LaunchRecorder
 from warplens.errors import WarplensError
 
 FRAMEWORKS: Final = {
@@ -35,6 +36,9 @@ class Backend(Protocol):
 
     def is_measuring(self) -> bool:
         """Whether what the GPU is given now is in the trace that a replay is planned from."""
+
+    def watch_launches(self, recorder: LaunchRecorder) -> None:
+        """Launches of Triton kernels are recorded by this, those into a graph as well."""
 
     def start(self) -> None: ...
 

@@ -89,6 +89,9 @@ class GraphCaptures:
         self.replays: list[tuple[int, int, int]] = []
         self.recording: Recording | None = None
         """The profiler that was started for captures, while it runs."""
+        self.launch_order: list[int] | None = None
+        """The launches of Triton kernels that are in the trace; a replay makes those of its capture once more."""
+        self._launches: dict[int, list[int]] = {}
         self._patches = Patches()
         self._annotations = OpenAnnotations()
         self._prepared = PreparedProfilers()
@@ -169,9 +172,20 @@ class GraphCaptures:
         if self._is_over or not self._host.is_measuring():
             return
         if len(self.replays) < MOST_REPLAYS:
-            self.replays.append((getattr(graph, NUMBER, UNKNOWN), time.time_ns(), threading.get_native_id()))
+            number = getattr(graph, NUMBER, UNKNOWN)
+            self.replays.append((number, time.time_ns(), threading.get_native_id()))
+            if self.launch_order is not None and number in self._launches:
+                self.launch_order += self._launches[number]
         else:
             self._replays_omitted += 1
+
+    def open_launches(self) -> list[int] | None:
+        """Where launches belong that this thread makes into a graph; None where it captures none."""
+        if not self._open:
+            return None
+        thread = threading.get_native_id()
+        captures = [facts for _, facts in list(self._open.values()) if facts.thread == thread]
+        return self._launches.setdefault(captures[-1].number, []) if captures else None
 
     def settle(self) -> None:
         """End the recording of captures that have all ended, where this thread can."""

@@ -11,6 +11,7 @@ from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
+from warplens.capture.triton_launches import LaunchRecorder
 from warplens.capture.windows import StepWindow
 from warplens.errors import WarplensError
 
@@ -41,6 +42,9 @@ class ProtonBackend:
 
     def is_measuring(self) -> bool:
         return False
+
+    def watch_launches(self, recorder: LaunchRecorder) -> None:
+        """Nothing: its launches are not recorded."""
 
     def start(self) -> None:
         options: dict[str, Any] = {"context": self.plan.context, "data": self.plan.data}

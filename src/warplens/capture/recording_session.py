@@ -70,6 +70,7 @@ class Session:
         try:
             self.backend: Backend = make_backend(plan, self.staging, source)
             self._launches = LaunchRecorder(self.backend.is_measuring)
+            self.backend.watch_launches(self._launches)
             self._clocks = environment.clocks()
             self.backend.start()
         except BaseException:

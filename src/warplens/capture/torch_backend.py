@@ -41,6 +41,7 @@ from warplens.capture.torch_recording import (
 from warplens.capture.torch_regions import OpenRegions, ScopeRegion
 from warplens.capture.trace_to_tree import AFTER_STEPS, STEP
 from warplens.capture.tree_process import TreeProcess
+from warplens.capture.triton_launches import LaunchRecorder
 from warplens.errors import WarplensError
 from warplens.units import plural
 
@@ -216,6 +217,10 @@ class TorchBackend:
 
     def is_measuring(self) -> bool:
         return self._recording is not None and self._opened == MEASURED
+
+    def watch_launches(self, recorder: LaunchRecorder) -> None:
+        recorder.captured = self._captures.open_launches
+        self._captures.launch_order = recorder.order
 
     def enter(self, name: str, metrics: Metrics) -> ScopeRegion:
         return self._regions.enter(name, metrics, self._recording or self._captures.recording)

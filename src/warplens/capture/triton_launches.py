@@ -43,9 +43,13 @@ class _SeenLaunch:
 
 @dataclass
 class LaunchRecorder:
-    """`is_measuring` says whether what is launched now is in the trace."""
+    """`is_measuring` says whether what is launched now is in the trace.
+
+    `captured` is where launches go that run only when the graph is replayed that is being captured now, if one is.
+    """
 
     is_measuring: Callable[[], bool]
+    captured: Callable[[], list[int] | None] = lambda: None
     order: list[int] = field(default_factory=list)
     """The launches that are in the trace, each by its place in `launches`, -1 for one that is not described."""
     launches: list[_SeenLaunch] = field(default_factory=list)
@@ -83,8 +87,12 @@ class LaunchRecorder:
                 index = None
             if index is None:
                 index = learn(launch_metadata, kernel, grid, args)
-            if is_measuring() and self._wrapper is launch_metadata:
-                order.append(index)
+            if self._wrapper is launch_metadata:
+                held = self.captured()
+                if held is not None:
+                    held.append(index)
+                elif is_measuring():
+                    order.append(index)
             return before(kernel, grid, stream, *args)
 
         return launch_metadata
