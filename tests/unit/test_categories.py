@@ -146,6 +146,37 @@ def test_what_stays_on_one_gpu_is_not_communication(name: str, category: str) ->
     assert CATEGORIZER.classify(name).category == category
 
 
+@pytest.mark.parametrize(
+    ("name", "category"),
+    [
+        ("void rocprim::ROCPRIM_400200_NS::detail::trampoline_kernel<rocprim::ROCPRIM_400200_NS::detail::wrapped_scan_config<"
+         "rocprim::ROCPRIM_400200_NS::default_config, long>, (anonymous namespace)::arch(942)>(int)", "Sort/Scan"),
+        ("void rocprim::ROCPRIM_400200_NS::detail::trampoline_kernel<rocprim::ROCPRIM_400200_NS::detail::"
+         "wrapped_reduce_config<rocprim::ROCPRIM_400200_NS::default_config, float>, 1>(int)", "Reduction"),
+        ("void (anonymous namespace)::resolve_future_token_ids_kernel<long>(long*, long const*, unsigned long)",
+         "Embedding/Index"),
+        ("_stage_spec_decode_metadata_kernel", "Embedding/Index"),
+        ("alloc_extend_kernel", "Embedding/Index"),
+        ("void deep_ep::intranode::cached_notify_dispatch(int)", "Communication"),
+        ("void moe::dev::finalize::finalizeKernelVecLoad<KernelParams<bf16> >(int)", "MoE"),
+        ("_expt_data_compute_stage1", "MoE"),
+        ("tgmm_persistent_kernel", "GEMM"),
+        ("_fwd_kernel_unified", "Attention (other)"),
+        ("_tq_decode_stage1", "Attention (other)"),
+        ("seg_la_kernel", "SSM"),
+        ("make_sequential_4bit_kernel", "Quantization"),
+        ("_reshape_cache_int4_kernel", "Memory Ops"),
+        ("verify_tree_greedy_kernel_triton", "Random"),
+        ("void aiter::operator_contiguous_kernel<float, 4>(int)", "Elementwise"),
+        ("bwd_kernel_causal", "Flash Attention Backward"),
+        ("my_metadata", OTHER),
+        ("build_forest", OTHER),
+    ],
+)  # fmt: skip
+def test_helpers_of_serving_engines_have_a_category(name: str, category: str) -> None:
+    assert CATEGORIZER.classify(name).category == category
+
+
 def test_a_cut_off_mangled_name_is_still_read() -> None:
     cut = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_13BUnaryFunctorIfffNS0_15binary_inter"
     assert CATEGORIZER.classify(cut).category == "Elementwise"

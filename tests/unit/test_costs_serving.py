@@ -8,11 +8,17 @@ import sys
 import pytest
 
 from cost_calls import Argument, bf16, cost, fp32, int64, tensor
+from warplens.categories import op_category
 from warplens.costs import Call, Cost, cost_of, cost_or_reason, has_model
 from warplens.costs.cost import INNER_OPS, NO_LENGTHS, NO_WEIGHTS, OTHER_ARGUMENTS
 from warplens.costs.lengths import AT_MOST
 from warplens.costs.serving import SERVING_OPS, cache_argument
+from warplens.costs.serving.attentions import ATTENTIONS
 from warplens.costs.serving.experts import ALL_EXPERTS, OWN_EXPERT
+from warplens.costs.serving.gemms import GEMMS
+from warplens.costs.serving.moes import MOES
+from warplens.costs.serving.norms import ACTIVATIONS, NORMS, ROPES
+from warplens.costs.serving.streams import CACHE_WRITES, COLLECTIVES, OTHERS, QUANTIZE
 from warplens.model.iteration_marks import IterationMark, parse_mark
 
 DECODE = parse_mark("execute_4_context_0(sq0sk0sqsq0sqsk0)_generation_4(sq4sk100sqsq4sqsk100)")
@@ -269,6 +275,27 @@ def test_numbers_that_wrappers_end_with_do_not_matter() -> None:
 @pytest.mark.parametrize("op", SERVING_OPS)
 def test_every_op_of_the_table_is_found_by_its_name(op: str) -> None:
     assert has_model(op)
+
+
+CATEGORIES = {
+    # the tables of ops, and the op categories that their ops may have
+    "norms": (NORMS, {"Normalization"}),
+    "activations": (ACTIVATIONS, {"Elementwise", "Quantization"}),
+    "rotary embeddings": (ROPES, {"RoPE", "Memory"}),
+    "quantisation": (QUANTIZE, {"Quantization", "MoE"}),
+    "cache writes": (CACHE_WRITES, {"Memory"}),
+    "collectives": (COLLECTIVES, {"Communication"}),
+    "products": (GEMMS, {"GEMM"}),
+    "experts": (MOES, {"MoE", "GEMM"}),
+    "attention": (ATTENTIONS, {"Attention"}),
+    "others": (OTHERS, {"Attention", "MoE", "Random", "Elementwise"}),
+}
+
+
+@pytest.mark.parametrize("table", CATEGORIES)
+def test_the_category_of_an_op_agrees_with_its_table(table: str) -> None:
+    ops, categories = CATEGORIES[table]
+    assert {op: op_category(op) for op in ops if op_category(op) not in categories} == {}
 
 
 def test_the_table_is_loaded_only_for_traces_that_need_it() -> None:
