@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -39,6 +40,7 @@ FOUNDATION = {file.stem for file in PACKAGE.glob("*.py")} & {
 """Small modules below all rooms; arrows to them would be in every room and say nothing."""
 
 
+@lru_cache
 def rooms() -> Rooms:
     imports: Rooms = defaultdict(set)
     for file in sorted(PACKAGE.rglob("*.py")):

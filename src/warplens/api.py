@@ -279,20 +279,28 @@ def report(
 
 def diff(
     a: str | os.PathLike[str] | Opened,
-    b: str | os.PathLike[str] | Opened,
+    b: str | os.PathLike[str] | Opened | None = None,
     *,
     whole: bool = False,
+    steps: str = "",
     **options: Unpack[OpenOptions],
 ) -> Comparison:
     """What changed from A to B: two profiles or jobs (paths, or opened), or two directories of report tables.
 
     Times are per step where both have steps with GPU work, unless `whole` asks for the whole traces; `options` are
-    those of `warplens.open`.
+    those of `warplens.open`. Without B, `steps` names two of A's own: `"3,7"`, or `"1-3,7"` for the mean of three.
     """
     from warplens.profiles import comparison
     from warplens.profiles.call_paths import PathsProfile
     from warplens.profiles.job import JobProfile
 
+    if b is None or steps:
+        if b is not None or not steps:
+            raise UsageError("two profiles, or one and two of its steps, are compared", hint="for example 3,7")
+        one = open(a, **options) if isinstance(a, (str, os.PathLike)) else a
+        if not one.has_timeline or isinstance(one, JobProfile):
+            raise UsageError(f"{one.source} is not a trace with steps", hint="compare steps of a trace, one rank's say")
+        return comparison.compare_steps(one.with_timeline(), steps)
     folders = [report_folder(side) for side in (a, b)]
     if folders[0] and folders[1]:
         return comparison.compare_reports(folders[0], folders[1])

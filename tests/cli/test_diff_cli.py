@@ -155,7 +155,7 @@ FAILURES: dict[str, tuple[int, list[str], str]] = {
     "no such context": (2, ["{a}", "{b}", "--tree", "--context", "line"], "no context 'line'"),
     "two things at once": (2, ["{a}", "{b}", "--tree", "--table", "diff_ops"], "exclude"),
     "no such output": (2, ["{a}", "{b}", "-o", "x.docx"], "x.docx"),
-    "only one trace": (2, ["{a}"], "required"),
+    "only one trace": (2, ["{a}"], "give two traces, or two steps of one"),
 }
 IN_A_PROCESS = ("no such file", "no such table")
 """One of each code."""

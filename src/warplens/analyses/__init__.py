@@ -29,6 +29,7 @@ from warplens.analyses.time.activity import activity
 from warplens.analyses.time.durations import kernel_durations, short_kernels
 from warplens.analyses.time.gaps import gaps, idle
 from warplens.analyses.time.phases import phases
+from warplens.analyses.time.queue import queue, queue_timeline
 from warplens.analyses.time.steps import steps
 from warplens.analyses.time.timeline import timeline
 from warplens.analyses.units.replayed import TRACE_REPLAY_TABLES
@@ -36,6 +37,7 @@ from warplens.analyses.work.arguments import arguments
 from warplens.analyses.work.chains import chains
 from warplens.analyses.work.comm import comm
 from warplens.analyses.work.graphs import graph_joins, graph_ops
+from warplens.analyses.work.kernel_sequences import kernel_sequences
 from warplens.analyses.work.kernels import kernel_categories, kernels, launch_categories
 from warplens.analyses.work.launches import launches
 from warplens.analyses.work.memory import has_memory, memory, memory_ops
@@ -61,6 +63,7 @@ TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(
     ceilings,
     measured_kernels,
     chains,
+    kernel_sequences,
     launches,
     phases,
     modules,
@@ -70,6 +73,8 @@ TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(
     gaps,
     short_kernels,
     kernel_durations,
+    queue,
+    queue_timeline,
     activity,
     regions,
     warp_regions,

@@ -50,9 +50,12 @@ FASTER, SLOWER = "green", "red"
 
 
 def render_comparison(
-    document: Document, sources: tuple[str, str], *, width: int, written: Sequence[str] = ()
+    document: Document, sources: Sequence[str], *, width: int, written: Sequence[str] = ()
 ) -> TableText:
-    """The verdict, what was compared, and the largest differences; under 40 lines."""
+    """The verdict, what was compared, and the largest differences; under 40 lines.
+
+    The sources are the words that name both sides in a command.
+    """
     tables = {table.name: table for table in document.tables}
     head = [line for label, text in document.facts.items() for line in _labelled(label, text, width)]
     tail = _labelled("wrote", ", ".join(written), width) if written else []
@@ -88,8 +91,10 @@ def _trace_blocks(tables: dict[str, Table], width: int, room: int) -> list[Line]
         grid.block("where it comes from", parts, _part_name, lambda part: part.what_changed),
         grid.block("modules", layers, lambda layer: layer.layer),
     ]
-    most = max(2, min(MAX_OPS, room - 2 - sum(map(len, blocks))))
-    blocks.insert(2, grid.block("ops", tables["diff_ops"].records(OpDiff)[:most], _op_name, _op_remark))
+    ops, left = tables["diff_ops"].records(OpDiff)[:MAX_OPS], room - sum(map(len, blocks))
+    listed = [grid.block("ops", ops[:count], _op_name, _op_remark) for count in range(len(ops), 1, -1)]
+    shortest = grid.block("ops", ops[:2], _op_name, _op_remark)
+    blocks.insert(2, next((block for block in listed if len(block) <= left), shortest))
     return [line for block in blocks for line in block]
 
 
@@ -192,13 +197,13 @@ def _largest(table: Table) -> str:
     return f"{timed[0].removeprefix('delta_')} {signed(row[timed[0]], 1)}: {' · '.join(texts)}"
 
 
-def _next(tables: dict[str, Table], sources: tuple[str, str], width: int) -> list[Line]:
+def _next(tables: dict[str, Table], sources: Sequence[str], width: int) -> list[Line]:
     """Commands to copy stay whole: where the paths are too long for the line, A and B stand for them."""
     pair = " ".join(quote(source) for source in sources)
     options = ["--table TABLE"]
     if "diff_summary" in tables:
         options = ["--tree", "--table diff_ops"] if len(tables["diff_categories"]) else ["--table diff_host"]
     if LABEL + len(f"warplens diff {pair} {options[-1]}") > width:
-        pair = "A B"
+        pair = "A B" if len(sources) == 2 else " ".join(["TRACE", *map(quote, sources[1:])])
     texts = [f"warplens diff {pair} {option}" for option in options]
     return [(f"{'try' if number == 0 else '':<{LABEL}}{clean(text)}", "dim") for number, text in enumerate(texts)]

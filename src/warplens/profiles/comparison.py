@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,7 @@ from warplens.advice.comparison import (
     setup_sentence,
     unequal_work,
 )
-from warplens.analyses.diff import DIFF_TABLES, Pair, pair, shares_matched
+from warplens.analyses.diff import DIFF_TABLES, Pair, gpu_steps, pair, pair_of_steps, shares_matched, steps_text
 from warplens.analyses.diff.report_tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.analyses.diff.tree import diff_of_trees, diff_tree
 from warplens.analyses.graph.bounds import known_step_ns
@@ -43,6 +44,7 @@ TREE = "diff_tree"
 PATH_TABLES_COMPARED = ("kernel_categories", "kernels", "launch_categories", "scopes", "python_lines", "stalls")
 DIFF_TABLE_NAMES = (*DIFF_TABLES, TREE)
 SUFFIXES = (".csv", ".parquet")
+STEPS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 TableMaker = Callable[[], Table]
 
 
@@ -187,6 +189,47 @@ def compare_profiles(a: Profile, b: Profile, *, whole: bool = False) -> Comparis
     tables = bound(DIFF_TABLES, compared) | {TREE: TableSource(partial(diff_tree, compared))}
     sides = Sides((a.source, b.source), _same_gpu(a.hardware, b.hardware), compared, (a, b))
     return Comparison(tables, sides, partial(_trace_facts, (a, b), compared))
+
+
+def compare_steps(profile: Profile, steps: str) -> Comparison:
+    """Steps of one trace: `3,7` compares step 3 (A) with step 7 (B), `1-3,7` the mean of three with one."""
+    a, b = _picked_steps(steps, gpu_steps(profile.workspace), profile.source)
+    compared = pair_of_steps(profile.workspace, a, b)
+    tables = bound(DIFF_TABLES, compared) | {TREE: TableSource(partial(diff_tree, compared))}
+    labels = (f"{profile.source}, {steps_text(a)}", f"{profile.source}, {steps_text(b)}")
+    return Comparison(tables, Sides(labels, profile.hardware, compared), partial(_step_facts, profile, compared))
+
+
+def _picked_steps(text: str, known: tuple[int, ...], source: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if len(known) < 2:
+        count = "one step" if known else "no steps"
+        raise UsageError(f"{source} has {count} with GPU work", hint="two are needed; marks are made with prof.step()")
+    parts = [STEPS.fullmatch(part.strip()) for part in text.split(",")]
+    if len(parts) != 2 or None in parts:
+        raise UsageError(f"not a pair of steps: {text!r}", hint="for example 3,7 or, for a mean of several, 1-3,7")
+    sides = []
+    for part in parts:
+        assert part is not None
+        first, last = int(part[1]), int(part[2] or part[1])
+        sides.append(tuple(step for step in known if first <= step <= last))
+        if not sides[-1]:
+            raise UsageError(f"no step {part[0]} with GPU work", hint=f"steps are numbered {known[0]} to {known[-1]}")
+    return sides[0], sides[1]
+
+
+def _step_facts(profile: Profile, compared: Pair, comparison: Comparison) -> dict[str, str]:
+    needed = {name: comparison.table(name) for name in NEEDED}
+    facts = {
+        "verdict": comparison_verdict(needed, shares_matched(compared), per_step=True),
+        "A": f"{steps_text(compared.a.steps)} of {Path(profile.source).name} · {device_line(profile.trace)}",
+        "B": f"{steps_text(compared.b.steps)} of the same trace",
+        "matched": comparison.table("diff_ops").notes[-1],
+        "times": compared.basis.removeprefix("times are "),
+        "noise": noise_line(needed, per_step=True),
+    }
+    if note := caveat(needed):
+        facts["caution"] = note
+    return facts
 
 
 def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: Comparison) -> dict[str, str]:

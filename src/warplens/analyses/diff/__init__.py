@@ -12,7 +12,7 @@ from typing import Final
 from warplens.analyses.diff.gpu_work import diff_categories, diff_host, diff_kernels, diff_layers, diff_modules
 from warplens.analyses.diff.match import shares_matched
 from warplens.analyses.diff.ops import diff_ops
-from warplens.analyses.diff.sides import Pair, Side, pair
+from warplens.analyses.diff.sides import Pair, Side, gpu_steps, pair, pair_of_steps, steps_text
 from warplens.analyses.diff.summary import diff_summary
 from warplens.analyses.diff.times import diff_idle, diff_steps, diff_timeline
 from warplens.model.table_entry import TableEntry, entries
@@ -30,4 +30,4 @@ DIFF_TABLES: Final[dict[str, TableEntry[Pair]]] = entries(
     diff_host,
 )
 
-__all__ = ["DIFF_TABLES", "Pair", "Side", "pair", "shares_matched"]
+__all__ = ["DIFF_TABLES", "Pair", "Side", "gpu_steps", "pair", "pair_of_steps", "shares_matched", "steps_text"]

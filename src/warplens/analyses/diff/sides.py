@@ -28,6 +28,8 @@ class Side:
     work: Workspace
     label: str
     steps: tuple[int, ...] = ()
+    is_picked: bool = False
+    """These steps of the trace are compared and no others."""
 
     @property
     def runs(self) -> int:
@@ -41,6 +43,8 @@ class Side:
         It lacks the idle time before that (8.5 instead of 25 ms where a data loader stalls), so that it is left out
         wherever two others remain, of times and of work alike.
         """
+        if self.is_picked:
+            return self.steps
         return self.steps[:-1] if len(self.steps) > 2 else self.steps
 
     @cached_property
@@ -68,6 +72,8 @@ class Side:
     @property
     def percent_left_out(self) -> float:
         """Share of the GPU time that belongs to no step and is not compared."""
+        if self.is_picked:
+            return 0.0
         whole, gpu = self.work.gpu_total_ns, self.work.gpu
         in_steps = gpu.filter(pl.col("step").is_in(list(self.steps))) if self.steps else gpu
         return 100 * (1 - float(in_steps["dur_ns"].sum()) / whole) if whole else 0.0
@@ -95,13 +101,21 @@ class Pair:
 
     @property
     def basis(self) -> str:
+        if self.a.is_picked:
+            return f"times are of {steps_text(self.a.steps)} (A) and {steps_text(self.b.steps)} (B){self._has_last}"
         if self.per_step:
             return f"times are per step: means over {self.a.runs} (A) and {self.b.runs} (B) steps{self._without_last}"
-        counts = [len(_gpu_steps(side.work)) for side in self.sides]
+        counts = [len(gpu_steps(side.work)) for side in self.sides]
         if any(counts) and not all(counts):
             missing = "B" if counts[0] else "A"
             return f"times are of the whole traces, because {missing} has no steps with GPU work"
         return "times are of the whole traces"
+
+    @property
+    def _has_last(self) -> str:
+        last = gpu_steps(self.a.work)[-1]
+        cut = [side.label for side in self.sides if last in side.steps]
+        return f"; no next step ends the last one, in {cut[0]}: idle time after it is not counted" if cut else ""
 
     @property
     def _without_last(self) -> str:
@@ -111,13 +125,29 @@ class Pair:
 
 def pair(a: Workspace, b: Workspace, *, whole: bool = False) -> Pair:
     """The two traces, per step where both have steps, unless `whole` asks for all of them."""
-    steps = (_gpu_steps(a), _gpu_steps(b))
+    steps = (gpu_steps(a), gpu_steps(b))
     if whole or not all(steps):
         steps = ((), ())
     return Pair(Side(a, "A", steps[0]), Side(b, "B", steps[1]))
 
 
-def _gpu_steps(work: Workspace) -> tuple[int, ...]:
+def pair_of_steps(work: Workspace, a: tuple[int, ...], b: tuple[int, ...]) -> Pair:
+    """Some steps of a trace against others of it."""
+    return Pair(Side(work, "A", a, is_picked=True), Side(work, "B", b, is_picked=True))
+
+
+def steps_text(steps: tuple[int, ...]) -> str:
+    """
+    >>> steps_text((3,)), steps_text((1, 2, 3)), steps_text((1, 3))
+    ('step 3', 'steps 1 to 3 (means)', 'steps 1, 3 (means)')
+    """
+    if len(steps) == 1:
+        return f"step {steps[0]}"
+    is_range = len(steps) > 2 and steps == tuple(range(steps[0], steps[-1] + 1))
+    return f"steps {f'{steps[0]} to {steps[-1]}' if is_range else ', '.join(map(str, steps))} (means)"
+
+
+def gpu_steps(work: Workspace) -> tuple[int, ...]:
     """The steps that launched GPU work, in the order of their marks; on the CPU alone, all steps."""
     marked = [int(step) for step in work.trace.steps["step"]]
     if not len(work.gpu):

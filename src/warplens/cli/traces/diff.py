@@ -42,6 +42,8 @@ class DiffVerb(Verb):
     `warplens report TRACE -o dir/` wrote. Ops are matched by name and shapes, modules by path, kernels by
     category. Times are per step where both have steps. Differences within the runs' own spread are marked ~.
 
+    `warplens diff TRACE --steps 3,7` compares two steps of one trace, `--steps 1-3,7` the mean of three with one.
+
     Two folders of ranks are compared as jobs: the step, each rank, stragglers that are gone or new, collectives.
     """
 
@@ -53,7 +55,9 @@ class DiffVerb(Verb):
         parser.add_argument(
             "a", metavar="A", help="trace, folder of ranks, or directory of report tables; - reads stdin"
         )
-        parser.add_argument("b", metavar="B", help="what A is compared with")
+        parser.add_argument("b", metavar="B", nargs="?", help="what A is compared with; omitted with --steps")
+        parser.add_argument("--steps", default="", metavar="A,B",
+                            help="two steps of one trace: 3,7; or means of several: 1-3,7-9")  # fmt: skip
         add_shared_opening(parser)
         add_timeline(parser)
         parser.add_argument("--step-time", default="", metavar="A,B",
@@ -81,7 +85,8 @@ class DiffVerb(Verb):
 
         if args.table and args.tree:
             raise UsageError("--table and --tree exclude each other", hint="give one of them")
-        targets = plan_outputs(args.output, tables=args.tables, force=args.force, inputs=[args.a, args.b, *args.rules])
+        inputs = [path for path in (args.a, args.b, *args.rules) if path is not None]
+        targets = plan_outputs(args.output, tables=args.tables, force=args.force, inputs=inputs)
         comparison = _open(args)
         written = [
             path
@@ -110,6 +115,8 @@ def _open(args: argparse.Namespace) -> Comparison:
         "phase": args.phase,
     }
     step_ms = _step_times_ms(args.step_time)
+    if args.steps or args.b is None:
+        return _compare_steps(args, options)
     if _are_jobs(args):
         if any(step_ms) or args.timeline == "corrected" or args.whole or args.phase:
             raise UsageError(
@@ -124,6 +131,19 @@ def _open(args: argparse.Namespace) -> Comparison:
             return diff(args.a, args.b, whole=args.whole, **options)
         a, b = (_open_side(path, ms, args, options) for path, ms in zip((args.a, args.b), step_ms, strict=True))
         return diff(a, b, whole=args.whole)
+
+
+def _compare_steps(args: argparse.Namespace, options: OpenOptions) -> Comparison:
+    if not args.steps:
+        raise UsageError("diff compares A with B", hint="give two traces, or two steps of one: --steps 3,7")
+    if args.b is not None or args.whole or args.step_time:
+        raise UsageError("--steps compares steps of one trace", hint="omit B, --whole and --step-time")
+    with progress(f"reading {args.a}", Path(args.a)):
+        from warplens.api import diff
+
+        if args.timeline == "recorded":
+            return diff(args.a, steps=args.steps, **options)
+        return diff(_open_side(args.a, 0.0, args, options), steps=args.steps)
 
 
 def _are_jobs(args: argparse.Namespace) -> bool:
@@ -176,7 +196,8 @@ def _show_summary(args: argparse.Namespace, comparison: Comparison) -> None:
     names = comparison.table_names
     needed = [name for name in names if name in SCREEN_TABLES or "diff_ops" not in names]
     document = comparison.document(needed)
-    show_text(render_comparison(document, (args.a, args.b), width=width(120), written=args.output))
+    sources = (args.a, args.b) if args.b else (args.a, "--steps", args.steps)
+    show_text(render_comparison(document, sources, width=width(120), written=args.output))
 
 
 def _show_tree(args: argparse.Namespace, tree: Table) -> None:

@@ -1,0 +1,264 @@
+"""`kernel_sequences`: kernels that follow each other on a stream again and again, as a layer's or a decode step's do.
+
+A sequence is reported as long as it can be: where all its occurrences go on with the same kernel, that one belongs to
+it. Of sequences that describe the same time, a layer and the same layer begun one kernel later, the one with most of it
+is reported. Occurrences of a sequence do not overlap; those of different sequences may, as layers contain blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.shared import shared
+from warplens.analyses.work.kernels import STEP_TIME
+from warplens.analyses.work.places import places_of
+from warplens.analyses.workspace import Workspace, percent_of
+from warplens.model.kinds import NONE
+from warplens.model.table import Column, Table
+from warplens.model.trace import Ints
+
+MIN_COUNT: Final = 3
+MAX_ROWS: Final = 50
+MAX_LENGTH: Final = 4096
+LENGTHS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Lengths that are looked for; what is found is made longer as far as it goes."""
+TRIED: Final = 24
+"""Sequences of each length, those with most time, of which more is found out."""
+SHOWN: Final = 12
+"""Kernels that the text of a sequence names."""
+SAME: Final = 0.75
+"""Two sequences describe the same time where they share more than this of the shorter and occur about as often."""
+COLUMNS = (
+    Column("kernels", "the kernels in order, by their short names; a repeated one once with its number", "", pl.String),
+    Column("length", "kernels, copies and fills in the sequence", "", pl.Int64),
+    Column("count", "times it runs", "", pl.Int64),
+    Column("total_us", "sum of the durations of its kernels, all times together", "us", pl.Float64),
+    Column("percent", "share of the summed duration of all GPU events", "%", pl.Float64),
+    Column("mean_us", "mean time from its first kernel's start to its last one's end", "us", pl.Float64),
+    Column("gap_us", "time between its kernels in which the stream runs nothing, all times together", "us", pl.Float64),
+    Column("kernel_mean_us", "mean duration of one of its kernels", "us", pl.Float64),
+    Column("device", "GPU number", "", pl.Int32),
+    Column("stream", "GPU stream (queue)", "", pl.Int64),
+    Column("op", "op in which it begins, most often", "", pl.String),
+    Column("line", "Python line with most of the time", "", pl.String),
+    Column("module", "nn.Module with most of the time", "", pl.String),
+    STEP_TIME,
+    Column("in_graph", "whether its kernels are launched by a CUDA or HIP graph", "", pl.Boolean),
+)
+
+
+@dataclass(frozen=True)
+class _Sequence:
+    """Where a sequence begins, in stream order, and how many events it has."""
+
+    starts: Ints
+    length: int
+    time_ns: int
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """All GPU events in stream order: rows of `work.gpu`, a number per kernel and stream, and sums of durations."""
+
+    rows: Ints
+    code: Ints
+    sums_ns: Ints
+    """Durations of all events before each, one more than there are events."""
+
+
+def kernel_sequences(work: Workspace) -> Table:
+    meaning = "one row per sequence of kernels that a stream runs repeatedly"
+    notes = () if len(work.gpu) else ("no GPU work in this trace",)
+    return Table.from_frame("kernel_sequences", meaning, COLUMNS, _frame(work), *notes)
+
+
+@shared
+def _frame(work: Workspace) -> pl.DataFrame:
+    stream = _in_stream_order(work)
+    found = _distinct(_candidates(stream), len(stream.code))
+    return _described(work, stream, found).head(MAX_ROWS)
+
+
+def _in_stream_order(work: Workspace) -> _Stream:
+    gpu = work.gpu
+    lane, start = work.trace.ints("lane")[gpu["id"].to_numpy()], gpu["start_ns"].to_numpy()
+    rows = np.lexsort((start, lane))
+    key = lane[rows].astype(np.int64) * (len(work.trace.names) + 1) + gpu["name"].to_numpy().astype(np.int64)[rows]
+    code = np.unique(key, return_inverse=True)[1]
+    return _Stream(rows, code, np.concatenate([[0], np.cumsum(gpu["dur_ns"].to_numpy()[rows])]))
+
+
+def _candidates(stream: _Stream) -> list[_Sequence]:
+    """Repeated sequences with most time, of each length, made as long as they can be."""
+    found: dict[tuple[int, int], _Sequence] = {}
+    for length, ids, positions in _repeated(stream.code):
+        time = stream.sums_ns[positions + length] - stream.sums_ns[positions]
+        order = np.argsort(ids, kind="stable")
+        ends = np.flatnonzero(np.diff(ids[order], append=NONE)) + 1
+        sums = np.add.reduceat(time[order], np.concatenate([[0], ends[:-1]])) if len(ends) else np.empty(0, np.int64)
+        for group in np.argsort(-sums, kind="stable")[:TRIED].tolist():
+            starts = np.sort(positions[order[ends[group - 1] if group else 0 : ends[group]]])
+            sequence = _longest(stream, starts, length)
+            if sequence is not None:
+                found.setdefault((int(sequence.starts[0]), sequence.length), sequence)
+    return sorted(found.values(), key=lambda sequence: (-sequence.time_ns, sequence.length, int(sequence.starts[0])))
+
+
+def _repeated(code: Ints) -> list[tuple[int, Ints, Ints]]:
+    """Per length the sequences that occur often enough: an id for each position, and the positions.
+
+    Two sequences are equal where their first and their last power of two of events are; what is not repeated in a
+    short form cannot be in a longer one, so that ever fewer positions are looked at.
+    """
+    answers = []
+    powers: dict[int, Ints] = {1: code}
+    ids, size = code, 1
+    for length in LENGTHS:
+        while 2 * size <= length:
+            ids = powers[2 * size] = _numbered(ids, ids, size, len(code) - 2 * size + 1)
+            size *= 2
+        whole = ids if length == size else _numbered(ids, ids, length - size, len(code) - length + 1)
+        positions = np.flatnonzero(whole >= 0)
+        if not len(positions):
+            break
+        answers.append((length, whole[positions], positions))
+    return answers
+
+
+def _numbered(first: Ints, second: Ints, distance: int, count: int) -> Ints:
+    """For each position a number of the pair of what begins there and so much later; -1 where that is too rare."""
+    numbers = np.full(max(count, 0), NONE, np.int64)
+    if count <= 0:
+        return numbers
+    pair = np.flatnonzero((first[:count] >= 0) & (second[distance : distance + count] >= 0))
+    key = first[pair].astype(np.int64) * (int(second.max(initial=0)) + 1) + second[pair + distance]
+    _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
+    often = counts[inverse] >= MIN_COUNT
+    numbers[pair[often]] = inverse[often]
+    return numbers
+
+
+def _longest(stream: _Stream, starts: Ints, length: int) -> _Sequence | None:
+    """The sequence that these occurrences have in common, as long as all go on alike; None for a part of a period."""
+    code = stream.code
+    starts = _apart(starts, length)
+    if len(starts) < MIN_COUNT:
+        return None
+    room = min(int(np.diff(starts).min()), MAX_LENGTH)
+    length += _in_common(code, starts + length, min(room - length, len(code) - int(starts[-1]) - length), 1)
+    before = _in_common(code, starts - 1, min(room - length, int(starts[0])), -1)
+    starts, length = starts - before, length + before
+    if _has_period(code[starts[0] : starts[0] + length]):
+        return None
+    time_ns = int((stream.sums_ns[starts + length] - stream.sums_ns[starts]).sum())
+    return _Sequence(starts, length, time_ns)
+
+
+def _in_common(code: Ints, at: Ints, most: int, direction: int) -> int:
+    """How many events all these places have in common, from there on in a direction."""
+    count, chunk = 0, 8
+    while count < most:
+        steps = direction * np.arange(count, min(count + chunk, most))
+        codes = code[at[:, None] + steps]
+        differs = np.flatnonzero((codes != codes[0]).any(axis=0))
+        if len(differs):
+            return count + int(differs[0])
+        count, chunk = count + len(steps), 2 * chunk
+    return count
+
+
+def _has_period(codes: Ints) -> bool:
+    """Whether the sequence is a shorter one twice or more often: that one is found by itself."""
+    half = len(codes) // 2
+    again = np.flatnonzero(codes[1 : half + 1] == codes[0]) + 1
+    # Two equal kernels in a row are a sequence; more of them are that one again.
+    return any((codes[part:] == codes[:-part]).all() for part in again.tolist() if len(codes) > 2)
+
+
+def _apart(starts: Ints, length: int) -> Ints:
+    """Occurrences that do not overlap, from the first on."""
+    if len(starts) < 2 or np.diff(starts).min() >= length:
+        return starts
+    following = np.searchsorted(starts, starts + length)
+    chosen, at = [], 0
+    while at < len(starts):
+        chosen.append(at)
+        at = int(following[at])
+    return starts[chosen]
+
+
+def _distinct(candidates: list[_Sequence], events: int) -> list[_Sequence]:
+    """Without those that describe the time of one with more of it."""
+    kept: list[_Sequence] = []
+    covers: list[tuple[int, np.ndarray[tuple[int], np.dtype[np.bool_]]]] = []
+    for sequence in candidates:
+        inside = (sequence.starts[:, None] + np.arange(sequence.length)).ravel()
+        count = len(sequence.starts)
+        alike = [cover for other, cover in covers if other * SAME <= count <= other / SAME]
+        if any(cover[inside].mean() > SAME for cover in alike):
+            continue
+        cover = np.zeros(events, np.bool_)
+        cover[inside] = True
+        covers.append((count, cover))
+        kept.append(sequence)
+        if len(kept) == MAX_ROWS:
+            break
+    return kept
+
+
+def _described(work: Workspace, stream: _Stream, found: list[_Sequence]) -> pl.DataFrame:
+    gpu = work.gpu
+    start, duration = gpu["start_ns"].to_numpy()[stream.rows], gpu["dur_ns"].to_numpy()[stream.rows]
+    names, step, in_graph = gpu["kernel_short"], gpu["step"].to_numpy()[stream.rows], gpu["in_graph"].to_numpy()
+    rows = []
+    for sequence in found:
+        inside = sequence.starts[:, None] + np.arange(sequence.length)
+        ends = start[inside] + duration[inside]
+        gaps = np.maximum(start[inside][:, 1:] - np.maximum.accumulate(ends, axis=1)[:, :-1], 0)
+        first = stream.rows[sequence.starts]
+        group = np.full(len(gpu), NONE, np.int64)
+        group[stream.rows[inside]] = 0
+        places = places_of(work, group, 1)
+        row = int(first[0])
+        rows.append(
+            {
+                "kernels": _text([names[int(at)] for at in stream.rows[inside[0]]]),
+                "length": sequence.length,
+                "count": len(sequence.starts),
+                "total_us": sequence.time_ns / 1000,
+                "mean_us": float((ends.max(axis=1) - start[inside[:, 0]]).mean()) / 1000,
+                "gap_us": float(gaps.sum()) / 1000,
+                "kernel_mean_us": sequence.time_ns / inside.size / 1000,
+                "device": int(gpu["device"][row]),
+                "stream": int(gpu["stream"][row]),
+                "op": gpu["op"].gather(first).mode().sort()[0],
+                "line": places.lines[0],
+                "module": places.modules[0],
+                "step_us": float(duration[inside][step[inside] >= 0].sum()) / 1000,
+                "in_graph": bool(in_graph[stream.rows[inside]].all()),
+            }
+        )
+    schema = {column.name: column.dtype for column in COLUMNS if column.name != "percent"}
+    frame = pl.DataFrame(rows, schema=schema)
+    return frame.with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
+
+
+def _text(names: list[str]) -> str:
+    """
+    >>> _text(["copy", "copy", "copy", "gemm"])
+    'copy ×3 → gemm'
+    """
+    runs: list[tuple[str, int]] = []
+    for name in names:
+        last, count = runs[-1] if runs else ("", 0)
+        if name == last:
+            runs[-1] = (name, count + 1)
+        else:
+            runs.append((name, 1))
+    texts = [name if count == 1 else f"{name} ×{count}" for name, count in runs]
+    more = len(texts) - SHOWN
+    return " → ".join(texts[:SHOWN]) + (f" → and {more} more" if more > 0 else "")

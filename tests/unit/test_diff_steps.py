@@ -1,0 +1,81 @@
+"""Steps of one trace compared with each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import warplens
+from support import ROOT, Opened, RunInside, annotation, kernel, launch, op
+from warplens.errors import UsageError
+
+STALL = ROOT / "samples" / "faults" / "dataloader_stall.before.json.gz"
+
+
+def steps(*lengths: float) -> list[dict[str, Any]]:
+    """A step per length: a product of 10 µs and a sum that takes what is left of half of it."""
+    events, at = [], 0.0
+    for number, length in enumerate(lengths):
+        events += [annotation(f"ProfilerStep#{number + 4}", at, length)]
+        for name, begin, duration in (("mm", at + 1, 10), ("sum", at + 20, length / 2 - 10)):
+            correlation = 1 + len(events)
+            events += [op(f"aten::{name}", begin, 5), launch(begin + 1, 1, correlation)]
+            events += [kernel(f"{name}_kernel", begin + 4, duration, correlation)]
+        at += length
+    return events
+
+
+def times(comparison: Any, table: str, key: str) -> dict[str, tuple[float, float]]:
+    return {row[key]: (row["a_us"], row["b_us"]) for row in comparison.table(table).to_dicts()}
+
+
+def test_two_steps_are_compared_by_op_kernel_and_length(opened: Opened) -> None:
+    comparison = warplens.diff(opened(steps(100, 200, 100, 100)), steps="4,5")
+    assert times(comparison, "diff_ops", "op") == {"aten::sum": (40.0, 90.0), "aten::mm": (10.0, 10.0)}
+    assert times(comparison, "diff_timeline", "measure")["total"] == (pytest.approx(100), pytest.approx(200))
+    assert comparison.verdict().startswith("B is 2.00× slower")
+    assert comparison.facts()["A"].startswith("step 4 of ")
+    assert comparison.facts()["times"] == "of step 4 (A) and step 5 (B)"
+
+
+def test_a_range_is_the_mean_of_its_steps_and_the_last_step_is_named(opened: Opened) -> None:
+    comparison = warplens.diff(opened(steps(100, 200, 100, 100)), steps="4-5, 7")
+    assert times(comparison, "diff_ops", "op")["aten::sum"] == (65.0, 40.0)
+    assert "no next step ends the last one, in B" in comparison.facts()["times"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("4", "not a pair"),
+        ("4,5,6", "not a pair"),
+        ("4,x", "not a pair"),
+        ("4,9", "no step 9"),
+        ("5-4,6", "no step 5-4"),
+    ],
+)
+def test_what_names_no_steps_is_refused(opened: Opened, text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        warplens.diff(opened(steps(100, 100, 100)), steps=text)
+
+
+def test_steps_need_a_trace_that_has_them_and_no_other_trace(opened: Opened) -> None:
+    profile = opened([kernel("k", 0, 5)])
+    with pytest.raises(UsageError, match="has no steps with GPU work"):
+        warplens.diff(profile, steps="1,2")
+    for arguments in ({}, {"b": profile, "steps": "1,2"}):
+        with pytest.raises(UsageError, match="are compared"):
+            warplens.diff(profile, **arguments)
+
+
+def test_the_command_says_which_step_lost_its_time_and_how_to_go_on(run_inside: RunInside) -> None:
+    done = run_inside("diff", STALL, "--steps", "4,5", COLUMNS="80")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 40 and max(map(len, lines)) <= 80
+    assert "data loading" in lines[0] + lines[1]
+    assert lines[-1].strip() == "warplens diff TRACE --steps 4,5 --table diff_ops"
+    assert run_inside("diff", STALL, "--steps", "4,5", "--table", "diff_kernels", "--json").returncode == 0
+    assert "two steps of one: --steps 3,7" in run_inside("diff", STALL).stderr
+    assert "omit B" in run_inside("diff", STALL, STALL, "--steps", "4,5").stderr
