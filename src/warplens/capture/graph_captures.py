@@ -25,10 +25,10 @@ from warplens.capture.graph_hooks import OpenAnnotations, Patches, PreparedProfi
 from warplens.capture.torch_recording import OtherProfiler, Recording, is_enabled
 from warplens.units import format_bytes, plural
 
-MOST_BYTES: Final = 256 << 20
+MOST_BYTES: Final = 512 << 20
 """Of all captures together, as they are stored."""
 MOST_SECONDS: Final = 300.0
-"""Spent on recording captures: a server may make a thousand of them before it serves."""
+"""Spent on recording captures: a server makes one for each batch size, or each layer and batch size."""
 MOST_REPLAYS: Final = 200_000
 NUMBER: Final = "_warplens_capture"
 """The attribute of a graph that has the number of its last capture."""

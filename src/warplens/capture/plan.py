@@ -67,7 +67,7 @@ class RecordingPlan:
     warmup: int = 0
     light_steps: int = 3
     sync_events: bool = True
-    graph_captures: int = 256
+    graph_captures: int = 4096
 
     def __post_init__(self) -> None:
         for option, choices in CHOICES.items():

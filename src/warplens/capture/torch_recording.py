@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,7 +87,9 @@ class Recording:
         if not self._is_ready:
             self._is_ready = True
             try:
-                with _compiler_unloaded(self.torch):
+                with _compiler_unloaded(self.torch), warnings.catch_warnings():
+                    # Said once in each process of PyTorch's profiler that is used in turns, as it is here.
+                    warnings.filterwarnings("ignore", message=".*Profiler clears events", category=UserWarning)
                     self._profiler.prepare_trace()
             except RuntimeError as error:
                 raise WarplensError(f"PyTorch's profiler does not start: {error}") from None

@@ -72,9 +72,9 @@ class ProfileVerb(Verb):
         parser.add_argument("--light-steps", type=int, default=3, metavar="N",
                             help="with --steps: N more steps with GPU activity only, which show when launches come "
                                  "without the cost of recording ops (default 3; 0: none)")  # fmt: skip
-        parser.add_argument("--graph-captures", type=int, default=256, metavar="N",
+        parser.add_argument("--graph-captures", type=int, default=4096, metavar="N",
                             help="maximum number of CUDA or HIP graph captures to record, whenever they happen "
-                                 "(default 256; 0: none)")  # fmt: skip
+                                 "(default 4096; 0: none)")  # fmt: skip
         parser.add_argument("--ranks", default="all", metavar="all|0,1", help="which ranks of a torchrun job record")
         parser.add_argument(
             "--threads", action="store_true", help="record ops of every thread; recording cannot pause then"
