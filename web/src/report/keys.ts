@@ -32,6 +32,8 @@ const SHORTCUTS: [keys: string, meaning: Meaning][] = [
   ],
   ["M", { timeline: "timeline: select the time that the event takes" }],
   ["P", { timeline: "timeline: show or hide the critical path" }],
+  ["B", { timeline: "timeline: bookmark the event, or what is in view, with a note; the address keeps it" }],
+  ["Alt+↑ ↓", { timeline: "timeline, on a track's name: move the track; the menu key pins or hides it" }],
   ["Enter", { timeline: "timeline: details of the event; tables: show the row on the timeline", page: "flame graph: zoom in" }],
   ["Backspace", { page: "flame graph: zoom out; its + and − widen and narrow around the frame" }],
   [
@@ -70,9 +72,10 @@ export function installKeys(app: App, sections: string[]): void {
 /** One step back towards the whole trace. */
 function back(app: App, target: EventTarget | null): void {
   const { store } = app;
+  if (target instanceof HTMLTextAreaElement) return target.blur();
   if (target instanceof HTMLInputElement && !target.value) target.blur();
   if (store.get("q")) store.set({ q: "" });
-  else if (store.get("event")) store.set({ event: null });
+  else if (store.get("event") || store.get("moment")) store.set({ event: null, moment: null });
   else if (store.get("call") !== null) store.set({ call: null });
   else store.set({ range: null, steps: [] });
 }

@@ -21,8 +21,9 @@ import { mountProvenance } from "./views/provenance";
 import { StickyBar } from "./views/sticky";
 import { mountRoofline } from "./views/roofline/index";
 import { mountSteps } from "./views/steps";
-import { extraFacts, extraTables } from "./views/tables/extra";
+import { extraFacts, extraTables, tableFor } from "./views/tables/extra";
 import { mountTables } from "./views/tables/index";
+import { countersOf } from "./views/timeline/counters";
 import { mountTimeline } from "./views/timeline/index";
 
 interface Section {
@@ -34,16 +35,17 @@ interface Section {
   has?: (app: App) => boolean;
 }
 
-/** A job's findings are about its ranks; where there is none, the verdict says so. */
+/** A job's findings are about its ranks, a snapshot's about memory; where there is none, the verdict says so. */
 function hasFindings(app: App): boolean {
-  return !app.job || (app.hasTable("findings") && app.wholeTable("findings").rows > 0);
+  return app.header.mode === "report" || (app.hasTable("findings") && app.wholeTable("findings").rows > 0);
 }
 
 const SECTIONS: Section[] = [
   { id: "changes", title: "What changed", mount: mountChanges, modes: "diff" },
   { id: "timeline", title: "Timeline", mount: mountTimeline, modes: "report diff gantt", has: ({ hasTimeline }) => hasTimeline },
   { id: "timeline", title: "Timeline of the ranks", mount: mountJobTimeline, modes: "job" },
-  { id: "findings", title: "What to change", mount: mountFindings, modes: "report job", has: hasFindings },
+  { id: "timeline", title: "Memory over time", mount: mountTimeline, modes: "paths", has: (app) => countersOf(app).length > 0 },
+  { id: "findings", title: "What to change", mount: mountFindings, modes: "report job paths", has: hasFindings },
   { id: "steps", title: "Steps and categories", mount: mountSteps, modes: "report" },
   { id: "categories", title: "Where the time goes", mount: mountCategories, modes: "paths", has: hasCategories },
   { id: "heatmap", title: "Ranks and steps", mount: mountHeatMap, modes: "job", has: (app) => app.hasTable("rank_steps") },
@@ -104,7 +106,7 @@ async function start(): Promise<void> {
     sections.map(({ id }) => id),
   );
   if (store.get("at")) app.reveal(store.get("at"));
-  ready(app);
+  ready(Object.assign(app, { tableFor: (name: string) => tableFor(app, name) }));
 }
 
 function painted(): Promise<void> {

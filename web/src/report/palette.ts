@@ -56,6 +56,10 @@ export class Palette {
     const category = scene.category(row);
     return category ? this.category(category) : this.kind(scene.kind(row));
   }
+  /** Any colour, lighter on a dark page where it must be. */
+  shaded(colour: string): string {
+    return this.shade(colour);
+  }
   ink(colour: string): string {
     return ink(colour);
   }

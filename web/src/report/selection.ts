@@ -41,7 +41,7 @@ function ofRange(scene: Scene, [from, to]: Range): Selection {
   };
 }
 
-function ofSteps(scene: Scene, steps: Set<number>): Selection {
+export function ofSteps(scene: Scene, steps: Set<number>): Selection {
   const inside = (row: number): boolean => steps.has(scene.data.step[row]);
   const windows = stepWindows(scene).filter(({ step }) => steps.has(step));
   return {

@@ -2,6 +2,7 @@
 import { flag, oneOf, numbers, position, range, text, texts } from "../shared/codecs";
 import { Store as AnyStore, type Codec, type KeyOf, type StateOf } from "../shared/store";
 import { theme } from "../shared/theme";
+import { GROUPINGS } from "./data/groupings";
 
 export interface EventPlace {
   scene: number;
@@ -11,6 +12,13 @@ export interface EventPlace {
 export interface LaneSwitch {
   key: string;
   open: boolean;
+}
+/** A note on an event of the timeline, or on a view of it. */
+export interface Note {
+  from: number;
+  to: number;
+  event: EventPlace | null;
+  text: string;
 }
 export interface Sort {
   column: string;
@@ -43,6 +51,43 @@ const lanes: Codec<readonly LaneSwitch[]> = {
       .map((part) => ({ key: part.slice(1), open: part.startsWith("+") })),
   write: (value) => value.map(({ key, open }) => `${open ? "+" : "-"}${key}`).join(","),
 };
+
+/** "memory_timeline.0:12000": a counter's track and a moment in ns. */
+const moment: Codec<{ key: string; time: number } | null> = {
+  initial: null,
+  read: (value) => {
+    const match = /^([\w.]+):(-?\d+)$/.exec(value);
+    return match ? { key: match[1], time: Number(match[2]) } : null;
+  },
+  write: (value) => (value ? `${value.key}:${value.time}` : ""),
+};
+
+/** "100-900@0:42~the slow one|…": what was in view, the event if one was selected, and the words. */
+const notes: Codec<readonly Note[]> = {
+  initial: [],
+  read: (value) =>
+    value.split("|").flatMap((part) => {
+      const match = /^(-?\d+)-(-?\d+)(?:@(\d+):(\d+))?~(.*)$/.exec(part);
+      if (!match || Number(match[1]) >= Number(match[2])) return [];
+      const place = match[3] ? { scene: Number(match[3]), row: Number(match[4]) } : null;
+      return [{ from: Number(match[1]), to: Number(match[2]), event: place, text: plainText(match[5]) }];
+    }),
+  write: (value) =>
+    value
+      .map(
+        ({ from, to, event: place, text: words }) =>
+          `${from}-${to}${place ? `@${place.scene}:${place.row}` : ""}~${encodeURIComponent(words)}`,
+      )
+      .join("|"),
+};
+
+function plainText(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value; // a link that was cut short
+  }
+}
 
 /** "-total_us" is descending, "op" ascending. */
 const sort: Codec<Sort | null> = {
@@ -81,10 +126,16 @@ export const CODECS = {
   path: flag(), // timeline: the critical path over it
   times: oneOf(["recorded", "corrected"]), // timeline: as recorded, or as they nearly were without the profiler
   lanes, // lanes opened or closed by hand
+  pins: lanes, // tracks pinned or unpinned by hand
+  offlanes: texts(","), // tracks that are hidden
+  laneorder: texts(","), // all tracks, where one was moved
+  notes, // on the timeline
+  moment, // of a counter's track, whose parts are shown
   fixes: numbers(","), // findings that are taken as mended, by their row
   table: text(), // which table is shown
   sort, // its order; null: its own
   filter: text(), // its filter
+  sql: text(), // the query whose result is the table `query`
   row: position(), // its selected row, by place in the table's own order
   weight: text("gpu"), // flame graph: gpu or cpu; of two profiles a, b or delta; without a timeline a column of the tree
   order: oneOf(["left", "time", "inverted"]), // flame graph; left: heaviest first
@@ -97,6 +148,9 @@ export const CODECS = {
   rankorder: oneOf(["rank", "wait"]), // job: their order
   heat: oneOf(["step", "own", "compute", "wait", "exposed", "idle"]), // job: what the heat map shows
   pipestep: position(), // job: the step that the pipeline chart shows
+  stepa: position(), // the steps that are compared; null: the middle one by time …
+  stepb: position(), // … and the slowest
+  stepby: oneOf(GROUPINGS), // by what
   at: text(), // the section that a link or a jump leads to
 };
 export type State = StateOf<typeof CODECS>;

@@ -118,19 +118,23 @@ function changeRow(app: App, { name, category, isTotal, a, b, noise, what, go }:
     h("th", { attrs: { scope: "row" } }, swatch, link),
     h("td", { class: "num", text: formatNs(1e3 * a) }),
     h("td", { class: "num", text: formatNs(1e3 * b) }),
-    h("td", { class: "num", text: `${signed(b - a)}${noise ? " ~" : ""}`, title: a ? `${formatPercent((100 * b) / a)} of A` : "" }),
+    h("td", {
+      class: "num",
+      text: `${signedNs(1e3 * (b - a))}${noise ? " ~" : ""}`,
+      title: a ? `${formatPercent((100 * b) / a)} of A` : "",
+    }),
     h("td", { class: "swing" }, swing((b - a) / largest)),
     h("td", { class: "quiet", text: what }),
   );
 }
 
-function signed(us: number): string {
-  const text = formatNs(1e3 * Math.abs(us));
-  return us === 0 ? text : `${us > 0 ? "+" : "−"}${text}`;
+export function signedNs(ns: number): string {
+  const text = formatNs(Math.abs(ns));
+  return ns === 0 ? text : `${ns > 0 ? "+" : "−"}${text}`;
 }
 
 /** A bar to the left of the middle where B is faster, to the right where it is slower. */
-function swing(share: number): HTMLElement {
+export function swing(share: number): HTMLElement {
   const bar = h("span", { class: share < 0 ? "faster" : "slower" });
   bar.style.width = `${50 * Math.abs(share)}%`;
   bar.style.marginLeft = share < 0 ? `${50 + 50 * share}%` : "50%";

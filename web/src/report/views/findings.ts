@@ -1,7 +1,7 @@
 // What to change: one card per finding, the largest gain first; a click leads to where it is.
 import type { App, View } from "../app";
 import { h } from "../../shared/dom";
-import { formatCount, formatMs, formatPercent } from "../../shared/format";
+import { formatBytes, formatCount, formatMs, formatPercent } from "../../shared/format";
 import { evidenceLinks, findingLinks, type Link } from "../links";
 import { whatIfPanel } from "./what_if";
 
@@ -23,7 +23,7 @@ export function mountFindings(host: HTMLElement, app: App): View {
       : null;
     host.append(h("div", { class: "cards" }, ...cards.slice(0, SHOWN)));
     if (more) host.append(more);
-    host.append(h("p", { class: "quiet", text: [app.header.gainsBase, app.job ? "" : WHOLE, NOTE].filter(Boolean).join(" ") }));
+    host.append(h("p", { class: "quiet", text: [app.header.gainsBase, app.scene ? WHOLE : "", NOTE].filter(Boolean).join(" ") }));
   }
   return panel ?? { update: () => undefined };
 }
@@ -93,6 +93,9 @@ export function gain(app: App, row: number): HTMLElement | null {
       { class: "gain", title: "the step does not wait for it while the host is the limit" },
       `${formatMs(gpu)} of GPU time${perStep(app)}`,
     );
+  const bytes = findings.has("gain_bytes") ? findings.number("gain_bytes", row) : 0;
+  if (!(ms > 0) && bytes > 0)
+    return h("span", { class: "gain", title: "memory at the peak that the change frees" }, `${formatBytes(bytes)} of memory`);
   if (!(ms > 0)) return null;
   const sign = findings.number("bound", row) ? "≤ " : "";
   return h(

@@ -23,7 +23,12 @@ export class SearchBox implements View {
       attrs: { type: "search", placeholder: "Search  /", "aria-label": "Search kernels, ops, modules and lines" },
       on: {
         input: () => store.set({ q: this.input.value }),
-        focus: () => this.offer(),
+        focus: () => {
+          // Else the browser scrolls by the room that sections keep for this very bar, with each letter.
+          document.documentElement.style.scrollPaddingTop = "0";
+          this.offer();
+        },
+        blur: () => (document.documentElement.style.scrollPaddingTop = ""),
         keydown: (event) => this.key(event),
       },
     });

@@ -4,6 +4,7 @@ import { h, replace } from "../../shared/dom";
 import { gpusOf, measure, workOf } from "../data/measures";
 import { formatMs, formatNs, formatPercent, formatPlural } from "../../shared/format";
 import type { Table } from "../data/table";
+import { stepComparison } from "./step_compare";
 import { hasGaps } from "./tables/targets";
 
 const SHOWN_ROWS = 12;
@@ -21,7 +22,9 @@ export function mountSteps(host: HTMLElement, app: App): View {
     class: "quiet caption",
     text: "All of the GPU's time: while busy by kernel category, in proportion to the kernels' time; hatched: idle, by cause.",
   });
+  const comparison = stepComparison(app);
   host.append(strip, spread, bar, caption, lists);
+  if (comparison) host.append(comparison.element);
   caption.hidden = !app.scene?.hasGpu;
   const show = (): void => {
     showStrip(strip, app);
@@ -31,6 +34,7 @@ export function mountSteps(host: HTMLElement, app: App): View {
   show();
   return {
     update(changed) {
+      comparison?.update(changed);
       if (changed.has("steps") || changed.has("range") || changed.has("theme")) show();
     },
   };

@@ -310,7 +310,7 @@ export class JobTimeline implements View, Stage {
     for (const place of inSight) paintRank(surface, job, place, viewport, colours, this.scrolled);
     const marked = this.hovered >= 0 ? this.hovered : this.chosen;
     if (marked >= 0) paintMatch(surface, job, job.matched(marked), this.places, viewport, colours, this.scrolled);
-    const ruler = { viewport, page: colours.page, steps: [this.steps], origins: [0], windows: [], app: { scenes: [] } };
+    const ruler = { viewport, page: colours.page, steps: [this.steps], origins: [0], windows: [], noteTimes: [], app: { scenes: [] } };
     paintRuler(new CanvasSurface(sharpCanvas(this.rulerCanvas, viewport.width, rulerHeight(ruler))), ruler);
     const text = formatNs(viewport.span);
     if (this.corner.textContent !== text) this.corner.textContent = text;

@@ -6,15 +6,17 @@ const GROUPS: [title: string, tables: string[]][] = [
   ["GPU time", ["kernels", "kernel_categories", "ops", "op_shapes", "modules", "scopes", "python_lines", "phases", "launch_categories"]],
   ["Inside kernels", ["regions", "warp_regions", "stalls", "measured_kernels", "counters", "counter_stalls", "counter_rules"]],
   ["Limits", ["bounds", "critical_path", "roofline", "gemm", "attention", "convolution", "norm", "transfer", "cost_coverage", "ceilings"]],
-  ["Launches", ["launches", "short_kernels", "kernel_durations", "chains"]],
-  ["Idle time and steps", ["gaps", "idle", "steps", "timeline", "activity"]],
-  ["Communication, memory", ["comm", "memory", "memory_ops"]],
+  ["Launches", ["launches", "graph_ops", "graph_joins", "short_kernels", "kernel_durations", "chains"]],
+  ["Idle time and steps", ["gaps", "idle", "steps", "step_diff", "timeline", "activity"]],
+  ["Serving", ["iterations", "serving_phases", "iteration_categories", "token_latency", "slow_iterations"]],
+  ["Memory", ["memory_peak", "memory_timeline", "allocations", "fragmentation", "memory", "memory_ops"]],
+  ["Communication", ["comm"]],
   ["Events", ["gpu_events", "host_events", "call_tree"]],
   ["Calls", ["call_paths", "tree", "execution_trace", "arguments"]],
   ["Replay", ["replay", "replay_units", "replay_categories", "replay_ops", "replay_left", "unique", "unique_kernels", "units"]],
   ["Ranks", ["job", "stragglers", "ranks", "rank_steps", "rank_idle", "waits", "job_what_if", "job_critical_path"]],
   ["Collectives", ["collectives", "collective_kinds", "groups", "exposed_by_module", "pipeline", "all_to_all"]],
-  ["Report", ["findings", "evidence", "quality"]],
+  ["Report", ["findings", "evidence", "quality", "query"]],
 ];
 
 /** The groups with the tables that this page has; those that no group names come last. */

@@ -19,11 +19,13 @@ const NEEDS: Record<string, string[]> = {
   host_events: ["no_host"],
   findings: ["no_gpu"],
   evidence: [],
+  query: [],
   quality: [],
   memory: [],
   memory_ops: [],
 };
 const NOTHING: Record<string, string> = {
+  query: "The query gives no rows.",
   quality: "No notes: stacks, shapes, steps and launches are all there.",
   findings: "No finding is worth a change.",
   evidence: "There are no findings, so there is no evidence for any.",

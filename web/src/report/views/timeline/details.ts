@@ -7,6 +7,7 @@ import { launchedInside } from "./links";
 import type { Model } from "./model";
 import { laneOf, selectRange, zoomTo } from "./moves";
 import type { Found } from "./search";
+import { momentDetails } from "./moment";
 import { Overview } from "./overview";
 import { runsOf } from "./runners";
 import { meanwhile, warpsText } from "./warps";
@@ -24,12 +25,13 @@ export class Details {
 
   /** After the view moved: what stands here without an event is about what is in view. */
   refresh(): void {
-    if (!this.model.event && this.element.offsetParent) this.overview.refresh();
+    if (!this.model.event && !this.model.moment && this.element.offsetParent) this.overview.refresh();
   }
 
   show(): void {
-    const { event } = this.model;
-    this.element.parentElement?.classList.toggle("tl-alone", !event);
+    const { event, moment } = this.model;
+    this.element.parentElement?.classList.toggle("tl-alone", !event && !moment);
+    if (moment) return replace(this.element, momentDetails(this.model, moment));
     if (!event) {
       replace(this.element, this.overview.element);
       return this.overview.refresh();

@@ -65,6 +65,10 @@ function paintNames(surface: Surface, model: Model): void {
     const y = Math.max(laneTop(layout, placed, scrolled) + Math.min(9, placed.height / 2), placed.pinned ? 0 : layout.pinnedHeight + 9);
     if (y <= lowest + 8 && inSight(y, placed.pinned)) surface.text(0, y, fitted(placed.lane.title, NAMES_WIDTH - 10), page.text);
   }
+  for (const placed of layout.counters) {
+    const y = laneTop(layout, placed, scrolled) + 9;
+    if (inSight(y, placed.pinned)) surface.text(0, y, fitted(placed.counter.title, NAMES_WIDTH - 10), page.text);
+  }
   for (const heading of layout.headings) {
     const y = laneTop(layout, heading, scrolled) + heading.height / 2;
     if (inSight(y, heading.pinned)) surface.text(0, y, fitted(heading.text, NAMES_WIDTH - 10), page.quiet, true);

@@ -2,8 +2,9 @@
 import { h, replace } from "../../../shared/dom";
 import { formatCount, formatNs, formatPercent } from "../../../shared/format";
 import type { Lane } from "./lanes";
-import type { Heading, Placed } from "./layout";
-import type { Model } from "./model";
+import type { Heading, Placed, PlacedCounter } from "./layout";
+import { menuButton, showMenu } from "./lane_menu";
+import type { Model, Track } from "./model";
 
 const REFRESH_MS = 100;
 
@@ -19,7 +20,7 @@ export class Gutter {
 
   /** After a change of the layout. */
   render(): void {
-    const { placed, headings, pinnedHeight, scrolledHeight } = this.model.layout;
+    const { placed, counters, headings, pinnedHeight, scrolledHeight } = this.model.layout;
     const focused = (document.activeElement as HTMLElement | null)?.dataset["lane"];
     this.shares.clear();
     for (const [host, isPinned] of [
@@ -31,6 +32,7 @@ export class Gutter {
         host,
         ...headings.filter((heading) => heading.pinned === isPinned).map((heading) => this.heading(heading)),
         ...placed.filter((lane) => lane.pinned === isPinned && !lane.thin).map((lane) => this.label(lane)),
+        ...counters.filter((counter) => counter.pinned === isPinned).map((counter) => this.counter(counter)),
       );
     }
     if (focused) document.querySelector<HTMLElement>(`.tl-stage [data-lane="${focused}"]`)?.focus();
@@ -48,22 +50,59 @@ export class Gutter {
   private label({ lane, open, top, height }: Placed): HTMLElement {
     const share = h("span", { class: "tl-share" });
     this.shares.set(lane, share);
+    const toggle = this.toggle(lane, open, `${formatCount(lane.source.events)} events, busy for ${formatNs(lane.busyNs)}`);
+    const label = h("div", { class: "tl-label" }, h("div", { class: "tl-stuck" }, toggle, share, menuButton(this.model, lane)));
+    return placed(label, top, height);
+  }
+
+  private counter({ counter, open, top, height }: PlacedCounter): HTMLElement {
+    const toggle = this.toggle(counter, open, `most: ${counter.shown(counter.total[counter.peak])}`);
+    const peak = h("button", {
+      class: "tl-peak",
+      text: counter.shown(counter.total[counter.peak]),
+      title: counter.holders ? "Go to the peak, and list who holds it" : "Go to the largest value",
+      on: { click: () => this.model.choose({ counter, time: counter.starts[counter.peak] }) },
+    });
+    const keys = counter.series.map(({ name, colour }) => {
+      const swatch = h("i", { class: "tl-swatch" });
+      swatch.style.background = colour;
+      return h("span", { title: name }, swatch, name);
+    });
+    const label = h(
+      "div",
+      { class: "tl-label" },
+      h("div", { class: "tl-stuck" }, toggle, peak, menuButton(this.model, counter)),
+      open && h("div", { class: "tl-series quiet" }, ...keys),
+    );
+    return placed(label, top, height);
+  }
+
+  /** The name of a track, which opens and closes it; Alt with the arrows moves it. */
+  private toggle(track: Track, open: boolean, about: string): HTMLElement {
     const toggle = h(
       "button",
       {
-        title: [
-          lane.title,
-          `${formatCount(lane.source.events)} events, busy for ${formatNs(lane.busyNs)}`,
-          `Click to ${open ? "close" : "open"} the lane`,
-        ].join("\n"),
-        attrs: { "aria-expanded": String(open), "data-lane": lane.key },
-        on: { click: () => this.model.toggle(lane) },
+        title: [track.title, about, `Click to ${open ? "close" : "open"} the track; right-click to pin, hide or move it`].join("\n"),
+        attrs: { "aria-expanded": String(open), "data-lane": track.key },
+        on: {
+          click: () => this.model.toggle(track),
+          contextmenu: (event) => {
+            event.preventDefault();
+            showMenu(this.model, track, toggle);
+          },
+          keydown: (event) => {
+            const by = { ArrowUp: -1 as const, ArrowDown: 1 as const }[event.key];
+            if (!event.altKey || !by) return;
+            event.preventDefault();
+            event.stopPropagation();
+            this.model.move(track, by);
+          },
+        },
       },
       h("span", { class: "tl-twist", text: open ? "▾" : "▸", attrs: { "aria-hidden": "true" } }),
-      h("span", { class: "tl-name", text: lane.title }),
+      h("span", { class: "tl-name", text: track.title }),
     );
-    const label = h("div", { class: "tl-label" }, h("div", { class: "tl-stuck" }, toggle, share));
-    return placed(label, top, height);
+    return toggle;
   }
 
   private heading({ text, key, folded, top, height }: Heading): HTMLElement {

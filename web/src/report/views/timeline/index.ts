@@ -2,6 +2,7 @@
 import type { App, View } from "../../app";
 import { h } from "../../../shared/dom";
 import { formatCount, formatNs } from "../../../shared/format";
+import { countersOf } from "./counters";
 import { Details } from "./details";
 import { Gutter } from "./gutter";
 import { listenToKeys } from "./keyboard";
@@ -9,8 +10,9 @@ import { rowTop } from "./layout";
 import { Legend } from "./legend";
 import { paintMarks } from "./marks";
 import { Minimap } from "./minimap";
-import { Model } from "./model";
+import { LAID_OUT_BY, Model } from "./model";
 import { laneOf } from "./moves";
+import { NotesBar } from "./notes";
 import { paintLanes } from "./paint";
 import { listenToPointer } from "./pointer";
 import { paintRuler, rulerHeight } from "./ruler";
@@ -22,9 +24,10 @@ import { Toolbar } from "./toolbar";
 
 const TALLEST = 0.6; // of the window
 const LEAST_TALL = 260;
+const LEAST_SCROLLED = 100; // below the tracks that the reader pinned
 
 export function mountTimeline(host: HTMLElement, app: App): View {
-  if (!app.scenes.some(({ timedCount }) => timedCount > 0)) {
+  if (!app.scenes.some(({ timedCount }) => timedCount > 0) && !countersOf(app).length) {
     const text = "The trace holds no events with a start and a duration, so there is nothing to draw over time.";
     host.append(h("p", { class: "empty", text }));
     return { update: () => undefined };
@@ -37,6 +40,7 @@ class Timeline {
   private readonly model: Model;
   private readonly toolbar: Toolbar;
   private readonly legend: Legend;
+  private readonly notes: NotesBar;
   private readonly minimap: Minimap;
   private readonly gutter: Gutter;
   private readonly details: Details;
@@ -50,11 +54,17 @@ class Timeline {
   private readonly scroller = h("div", { class: "tl-scroller", attrs: { tabindex: "-1" } }, this.inner);
   private readonly stage: HTMLElement;
   private frame = 0;
+  private noteCount: number;
 
-  constructor(host: HTMLElement, app: App) {
+  constructor(
+    host: HTMLElement,
+    private readonly app: App,
+  ) {
+    this.noteCount = app.store.get("notes").length;
     this.model = new Model(app, () => this.request());
     this.toolbar = new Toolbar(this.model);
     this.legend = new Legend(this.model);
+    this.notes = new NotesBar(this.model);
     this.minimap = new Minimap(this.model);
     this.gutter = new Gutter(this.model, this.pinned, this.inner);
     this.details = new Details(this.model);
@@ -63,7 +73,7 @@ class Timeline {
     const body = h("div", { class: "tl-body tl-filled" }, main);
     body.append(sideBar(body, this.details.element), this.details.element);
     host.classList.add("tl");
-    host.append(...notes(app), this.toolbar.element, this.legend.element, body, this.legend.kinds);
+    host.append(...notes(app), this.toolbar.element, this.notes.element, this.legend.element, body, this.legend.kinds);
     this.details.show();
     this.listen(main);
     this.resize();
@@ -74,11 +84,18 @@ class Timeline {
     this.model.update(changed);
     const any = (...keys: Parameters<typeof changed.has>[0][]): boolean => keys.some((key) => changed.has(key));
     if (any("hide", "steps", "range", "colour", "theme", "path")) this.legend.render();
-    if (any("steps", "range", "colour", "q", "hide", "event")) this.toolbar.show();
-    if (any("event", "theme")) this.details.show();
-    if (any("lanes", "event")) this.resize();
+    if (any("steps", "range", "colour", "q", "hide", "event", "offlanes")) this.toolbar.show();
+    if (any("notes")) this.showNotes();
+    if (any("event", "moment", "theme")) this.details.show();
+    if (any(...LAID_OUT_BY)) this.resize();
     if (any("theme")) this.minimap.paint(this.model.viewport.width);
     if (any("event")) this.reveal();
+  }
+
+  private showNotes(): void {
+    const count = this.app.store.get("notes").length;
+    this.notes.show(count > this.noteCount);
+    this.noteCount = count;
   }
 
   private listen(main: HTMLElement): void {
@@ -103,7 +120,7 @@ class Timeline {
     const tallest = Math.max(LEAST_TALL, Math.round(window.innerHeight * TALLEST));
     model.resized(this.rulerWidth(), tallest);
     const { pinnedHeight, scrolledHeight } = model.layout;
-    model.height = Math.min(tallest, pinnedHeight + scrolledHeight);
+    model.height = Math.min(Math.max(tallest, pinnedHeight + LEAST_SCROLLED), pinnedHeight + scrolledHeight);
     stage.style.height = `${model.height}px`;
     scroller.style.top = `${pinnedHeight}px`;
     this.gutter.render();
@@ -155,14 +172,15 @@ function stageAttributes(app: App): Record<string, string> {
   const gpu = app.scenes.reduce((sum, { data }) => sum + data.gpuRow.length, 0);
   const all = app.scenes.reduce((sum, { timedCount }) => sum + timedCount, 0);
   const lanes = app.scenes.reduce((sum, scene) => sum + scene.timedLanes.length, 0);
-  const isInside = app.scenes.every((scene) => scene.isInside);
-  const text = [
+  const isInside = app.hasTimeline && app.scenes.every((scene) => scene.isInside);
+  let text = [
     isInside
       ? `Timeline: ${formatCount(all)} regions inside kernels on ${lanes} warps.`
       : `Timeline: ${formatCount(gpu)} GPU events and ${formatCount(all - gpu)} host events on ${lanes} lanes.`,
     "W and S zoom, A and D move, brackets step from event to event, Enter shows its details.",
     isInside ? "The table warp_regions sums them up." : "The button “As a table” lists the same GPU events.",
   ].join(" ");
+  if (!app.hasTimeline) text = "Counters over time. W and S zoom, A and D move; the table memory_timeline holds the same.";
   return { tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": text };
 }
 

@@ -1,6 +1,7 @@
 // The timeline's keys: those of the focused picture, and n and N from anywhere on the page.
 import { followLink, fit, jumpToMatch, panBy, selectFirst, selectRange, stepAlong, togglePath, zoomBy } from "./moves";
 import type { Model } from "./model";
+import { addNote } from "./notes";
 
 export const ZOOM = 1.3;
 export const PAN = 0.12; // of the width
@@ -36,6 +37,7 @@ const ACTIONS: Record<string, Action> = {
   f: fit,
   m: (model) => model.event && selectRange(model, ...model.timesOf(model.event)),
   p: (model) => togglePath(model),
+  b: (model) => addNote(model),
   "[": (model) => stepAlong(model, -1),
   "]": (model) => stepAlong(model, 1),
   "{": followLink,

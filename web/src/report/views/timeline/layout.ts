@@ -1,4 +1,5 @@
 // Where the lanes lie: GPU streams stay on top while the threads below them scroll.
+import { Counter } from "./counters";
 import type { Lane } from "./lanes";
 
 const GPU_ROW = 22;
@@ -6,6 +7,7 @@ const HOST_ROW = 15;
 const STRIP = 18;
 const PADDING = 3;
 const HEADING = 20;
+const COUNTER = 78;
 const THIN = 4;
 const THIN_MARGIN = 2;
 const MOST_PINNED = 0.5; // of the height: beyond it everything scrolls
@@ -34,8 +36,17 @@ export interface Heading {
   height: number;
 }
 
+export interface PlacedCounter {
+  counter: Counter;
+  open: boolean;
+  pinned: boolean;
+  top: number;
+  height: number;
+}
+
 export interface Layout {
   placed: Placed[];
+  counters: PlacedCounter[];
   /** The same by lane. */
   byLane: Map<string, Placed>;
   headings: Heading[];
@@ -51,36 +62,65 @@ export interface Group {
   key?: string;
   /** Folded, a group is its heading with a narrow strip for each lane. */
   folded?: boolean;
-  gpu: boolean;
-  lanes: Lane[];
+  /** Whether its tracks stay on top; null: those on the GPU, and counters. */
+  gpu: boolean | null;
+  lanes: (Lane | Counter)[];
 }
 
-export function layOut(groups: Group[], isOpen: (lane: Lane) => boolean, available: number): Layout {
-  const gpuHeight = heightOf(
-    groups.filter(({ gpu }) => gpu),
-    isOpen,
-  );
-  const pins = gpuHeight <= available * MOST_PINNED;
-  const layout: Layout = { placed: [], byLane: new Map(), headings: [], pinnedHeight: 0, scrolledHeight: 0 };
+export interface Choices {
+  isOpen(track: Lane | Counter): boolean;
+  /** What the reader chose, null where nothing. */
+  isPinned(track: Lane | Counter): boolean | null;
+}
+
+export function layOut(groups: Group[], choices: Choices, available: number): Layout {
+  const staysOnTop = pinsOf(groups, choices, available);
+  const layout: Layout = { placed: [], counters: [], byLane: new Map(), headings: [], pinnedHeight: 0, scrolledHeight: 0 };
   for (const group of groups) {
     const { above, heading, gpu, lanes, key = "", folded = false } = group;
     if (!lanes.length) continue;
-    const pinned = gpu && pins;
+    const pinned = gpu !== false && staysOnTop(group, lanes[0]);
     if (above) layout.headings.push({ text: above, key: "", folded: false, pinned, ...grow(layout, pinned, HEADING) });
     const extent = heading ? grow(layout, pinned, headingHeight(group)) : null;
     if (extent) layout.headings.push({ text: heading, key, folded, pinned, ...extent });
     lanes.forEach((lane, number) => {
-      if (folded && extent) {
+      if (folded && extent && !(lane instanceof Counter)) {
         const top = extent.top + THIN_MARGIN + number * THIN;
         layout.placed.push({ lane, pinned, open: false, rows: 1, rowHeight: THIN, height: THIN, padding: 0, thin: true, top });
         return;
       }
-      const size = sizeOf(lane, isOpen(lane));
-      layout.placed.push({ lane, pinned, thin: false, ...size, ...grow(layout, pinned, size.height) });
+      place(layout, lane, choices.isOpen(lane), staysOnTop(group, lane));
     });
   }
   for (const entry of layout.placed) layout.byLane.set(`${entry.lane.sceneNumber}.${entry.lane.source.number}`, entry);
   return layout;
+}
+
+function place(layout: Layout, track: Lane | Counter, open: boolean, pinned: boolean): void {
+  if (track instanceof Counter) layout.counters.push({ counter: track, open, pinned, ...grow(layout, pinned, heightOf(track, open)) });
+  else {
+    const size = sizeOf(track, open);
+    layout.placed.push({ lane: track, pinned, thin: false, ...size, ...grow(layout, pinned, size.height) });
+  }
+}
+
+/** GPU lanes and counters stay on top as long as they leave half of the height; counters give way first. */
+function pinsOf(groups: Group[], { isOpen, isPinned }: Choices, available: number): (group: Group, track: Lane | Counter) => boolean {
+  const isUsual = ({ gpu }: Group, track: Lane | Counter): boolean => gpu ?? (track instanceof Counter || track.onGpu);
+  const height = (isCounted: (track: Lane | Counter) => boolean): number =>
+    groups.reduce((sum, group) => {
+      const tracks = group.lanes.filter((track) => !group.folded && isUsual(group, track) && isCounted(track));
+      const head = tracks.length && group.heading ? headingHeight(group) : 0;
+      return sum + head + tracks.reduce((all, track) => all + heightOf(track, isOpen(track)), 0);
+    }, 0);
+  const most = available * MOST_PINNED;
+  const lanes = height((track) => !(track instanceof Counter)) <= most;
+  const counters = height(() => true) <= most;
+  return (group, track) => isPinned(track) ?? (isUsual(group, track) && (track instanceof Counter ? counters : lanes));
+}
+
+function heightOf(track: Lane | Counter, open: boolean): number {
+  return track instanceof Counter ? (open ? COUNTER : STRIP) : sizeOf(track, open).height;
 }
 
 function headingHeight({ folded, lanes }: Group): number {
@@ -92,13 +132,6 @@ function grow(layout: Layout, pinned: boolean, height: number): { top: number; h
   if (pinned) layout.pinnedHeight += height;
   else layout.scrolledHeight += height;
   return { top, height };
-}
-
-function heightOf(groups: Group[], isOpen: (lane: Lane) => boolean): number {
-  const lanes = groups.filter(({ folded }) => !folded).flatMap((group) => group.lanes);
-  const headings = groups.filter(({ heading, lanes: own }) => heading && own.length);
-  const above = headings.reduce((sum, group) => sum + headingHeight(group), 0);
-  return above + lanes.reduce((sum, lane) => sum + sizeOf(lane, isOpen(lane)).height, 0);
 }
 
 function sizeOf(lane: Lane, open: boolean): Pick<Placed, "open" | "height" | "rowHeight" | "rows" | "padding"> {
@@ -127,4 +160,13 @@ export function laneAt(layout: Layout, y: number, scrolled: number): { placed: P
     return { placed, row: Math.min(placed.rows - 1, Math.max(0, row)) };
   }
   return null;
+}
+
+/** The counter at a height of the picture. */
+export function counterAt(layout: Layout, y: number, scrolled: number): PlacedCounter | null {
+  const isHere = (placed: PlacedCounter): boolean => {
+    const top = laneTop(layout, placed, scrolled);
+    return placed.pinned === y < layout.pinnedHeight && y >= top && y < top + placed.height;
+  };
+  return layout.counters.find(isHere) ?? null;
 }

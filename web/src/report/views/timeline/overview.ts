@@ -26,7 +26,10 @@ export class Overview {
       this.element,
       h("h3", { text: `In view: ${formatNs(viewport.span)}` }),
       ...app.scenes.flatMap((scene, number) => this.scene(scene, number)),
-      h("p", { class: "quiet", text: "Click an event to see its details here." }),
+      h("p", {
+        class: "quiet",
+        text: app.hasTimeline ? "Click an event to see its details here." : "Click the area to see what it is made of.",
+      }),
     );
   }
 

@@ -3,6 +3,7 @@
 import { SHADES } from "./colouring";
 import type { Dominance } from "./dominance";
 import { laneTop, rowTop, type Placed } from "./layout";
+import { paintCounter } from "./paint_counters";
 import type { Picture } from "./picture";
 import type { Surface } from "./surface";
 import { fitted } from "./text";
@@ -28,6 +29,12 @@ function paintPart(surface: Surface, picture: Picture, pinned: boolean, top: num
     if (placed.pinned !== pinned || y + placed.height < top || y > bottom) continue;
     paintLane(surface, picture, placed, top, bottom);
     if (!placed.thin) surface.rect(0, y + placed.height - 1, viewport.width, 1, page.line);
+  }
+  for (const placed of layout.counters) {
+    const y = laneTop(layout, placed, scrolled);
+    if (placed.pinned !== pinned || y + placed.height < top || y > bottom) continue;
+    paintCounter(surface, picture, placed);
+    surface.rect(0, y + placed.height - 1, viewport.width, 1, page.line);
   }
 }
 

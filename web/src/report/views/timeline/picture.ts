@@ -2,6 +2,7 @@
 import type { App } from "../../app";
 import type { StepWindow } from "../../selection";
 import type { Colouring } from "./colouring";
+import type { Moment } from "./model";
 import { rowTop, type Layout, type Placed } from "./layout";
 import type { PageColours } from "./page-colours";
 import type { Found, Search } from "./search";
@@ -25,6 +26,10 @@ export interface Picture {
   readonly event: Found | null;
   /** What belongs to the event: its launch, or the kernels it launched. */
   readonly linked: number[];
+  /** Where notes stand, on the timeline. */
+  readonly noteTimes: number[];
+  /** The chosen moment of a counter. */
+  readonly moment: Moment | null;
   readonly scrolled: number;
   readonly height: number;
 }

@@ -1,12 +1,14 @@
 // Mouse and touch: drag moves, Shift+drag and the ruler select time, the wheel zooms, hovering names, a click selects.
-import { laneAt } from "./layout";
+import { counterAt, laneAt, type PlacedCounter } from "./layout";
+import { momentAt } from "./paint_counters";
 import type { Model } from "./model";
 import { laneOf, panBy, selectRange, selectStep, zoomBy, zoomTo } from "./moves";
-import { bandsOf, BAND_HEIGHT } from "./ruler";
+import { goToNote } from "./notes";
+import { bandsOf, BAND_HEIGHT, FLAG, noteFlags } from "./ruler";
 import type { Found } from "./search";
 import { gapsOf, type Gap } from "../../data/measures";
-import { formatCount, formatNs } from "../../../shared/format";
-import type { Tip } from "../../../shared/tip";
+import { formatCount, formatMoment, formatNs } from "../../../shared/format";
+import type { Fact, Tip } from "../../../shared/tip";
 
 export const CLICK_PIXELS = 4;
 export const ZOOM_PER_PIXEL = 0.002; // a notch of a common wheel is 100
@@ -102,14 +104,37 @@ function listenToDrags(model: Model, area: Place, tip: Tip, element: HTMLElement
     if (far && dragged === "range") {
       model.drag(null);
       if (event.type === "pointerup") selectRange(model, ...ordered(from, model.viewport.time(x)));
-    } else if (!far && element === area.stage) model.select(eventAt(model, x, y));
+    } else if (!far && element === area.stage) click(model, x, y);
     else if (!far) clickRuler(model, event, area, x);
   };
   element.addEventListener("pointerup", end);
   element.addEventListener("pointercancel", end);
 }
 
+/** A click selects what is there: a moment of a counter, or an event. */
+function click(model: Model, x: number, y: number): void {
+  const placed = counterAt(model.layout, y, model.scrolled);
+  if (placed) model.choose({ counter: placed.counter, time: momentAt(model, placed.counter, x) });
+  else model.select(eventAt(model, x, y));
+}
+
+function counterWords(model: Model, { counter }: PlacedCounter, x: number): [title: string, lines: string[], facts: Fact[]] {
+  const time = momentAt(model, counter, x);
+  const row = counter.rowAt(time);
+  if (row < 0) return [counter.title, ["no value yet"], []];
+  const facts = counter.series.map(({ name, values }): Fact => [name, values[row] > 0 ? counter.shown(values[row]) : ""]);
+  if (counter.line) facts.push([counter.line.name, counter.shown(counter.line.values[row])]);
+  const what = row === counter.peak ? "the peak" : formatMoment(time, model.viewport.span / 100);
+  const shown = counter.stacked || counter.series.length > 1 ? facts.filter(([, value]) => value) : [];
+  return [`${counter.title}: ${counter.shown(counter.total[row])}`, [what], shown];
+}
+
 function hover(model: Model, area: Place, tip: Tip, onPicture: boolean, event: PointerEvent, point: { x: number; y: number }): void {
+  const counter = onPicture ? counterAt(model.layout, point.y, model.scrolled) : null;
+  if (counter) {
+    area.stage.style.cursor = "pointer";
+    return tip.show(...counterWords(model, counter, point.x), event.clientX, event.clientY);
+  }
   const hit = onPicture ? eventAt(model, point.x, point.y) : null;
   area.stage.style.cursor = hit ? "pointer" : "";
   const idle = onPicture && !hit ? idleAt(model, point.x, point.y) : null;
@@ -133,6 +158,9 @@ function idleWords(model: Model, { gpu, start, end, cause }: Gap): [title: strin
 }
 
 function clickRuler(model: Model, event: PointerEvent, area: Place, x: number): void {
+  const note = noteFlags(model).findIndex((left) => x >= left - 1 && x <= left + FLAG);
+  const fromBottom = area.ruler.getBoundingClientRect().bottom - event.clientY;
+  if (note >= 0 && fromBottom <= FLAG) return goToNote(model, model.notes[note]);
   const band = Math.floor((event.clientY - area.ruler.getBoundingClientRect().top) / BAND_HEIGHT);
   const scene = bandsOf(model)[band];
   if (scene === undefined) return;

@@ -32,9 +32,15 @@ function ticksOf(from: number, to: number, pixels: number): Ticks {
 }
 
 /** What the ruler depends on. */
-export interface RulerPicture extends Pick<Picture, "viewport" | "page" | "steps" | "origins" | "windows"> {
+export interface RulerPicture extends Pick<Picture, "viewport" | "page" | "steps" | "origins" | "windows" | "noteTimes"> {
   readonly app: { scenes: { length: number } };
 }
+
+/** Where the notes' flags stand. */
+export function noteFlags({ viewport, noteTimes }: Pick<RulerPicture, "viewport" | "noteTimes">): number[] {
+  return noteTimes.map((time) => Math.round(viewport.x(time)));
+}
+export const FLAG = 16;
 
 export function rulerHeight(picture: Pick<Picture, "steps">): number {
   return TICKS_HEIGHT + bandsOf(picture).length * BAND_HEIGHT;
@@ -52,6 +58,11 @@ export function paintRuler(surface: Surface, picture: RulerPicture): void {
   bandsOf(picture).forEach((scene, band) => paintBand(surface, picture, scene, band * BAND_HEIGHT));
   paintTicks(surface, picture, height);
   for (const [from, to] of picture.windows) paintWindow(surface, picture, from, to, height);
+  noteFlags(picture).forEach((x, at) => {
+    surface.rect(x, height - FLAG, 1, FLAG, page.accent);
+    surface.rect(x, height - FLAG, FLAG, FLAG - 4, page.accent);
+    surface.text(x + 3, height - FLAG / 2 - 2, String(at + 1), page.background);
+  });
 }
 
 function paintTicks(surface: Surface, { viewport, page }: RulerPicture, height: number): void {

@@ -2,10 +2,11 @@
 import type { App } from "../../app";
 import { choice, h, press, replace } from "../../../shared/dom";
 import { measure, workOf } from "../../data/measures";
-import { formatCount, formatNs, formatPercent } from "../../../shared/format";
+import { formatCount, formatNs, formatPercent, formatPlural } from "../../../shared/format";
 import { savePng, saveSvg } from "./export";
 import { fit, jumpToMatch, zoomBy } from "./moves";
 import type { Model } from "./model";
+import { addNote } from "./notes";
 
 const COLOURS = [
   ["category", "Category", "Colour kernels by what kind of work they do"],
@@ -43,6 +44,7 @@ export class Toolbar {
         button("+", "Zoom in (W or +)", () => zoomBy(model, 1 / 1.6), "Zoom in"),
         button("Fit", "Fit the selection, then everything (F)", () => fit(model)),
         this.clear,
+        button("Note", "Bookmark the selected event, or what is in view, with a note (B)", () => addNote(model)),
       ),
       h(
         "span",
@@ -71,10 +73,20 @@ export class Toolbar {
     const { app } = this.model;
     press(this.colour, app.store.get("colour"));
     this.clear.hidden = !this.model.windows.length;
-    const [selected, matches] = [this.selectedText(), this.matches()];
+    const [selected, matches, hidden] = [this.selectedText(), this.matches(), this.hiddenTracks()];
     const hint =
-      !selected && !matches && h("span", { class: "quiet", text: `${HINT}${this.model.canSelect ? HINT_SELECT : ""}? for keys` });
-    replace(this.status, selected && h("span", { text: selected }), matches, hint);
+      !selected &&
+      !matches &&
+      !hidden &&
+      h("span", { class: "quiet", text: `${HINT}${this.model.canSelect ? HINT_SELECT : ""}? for keys` });
+    replace(this.status, selected && h("span", { text: selected }), matches, hidden, hint);
+  }
+
+  private hiddenTracks(): HTMLElement | null {
+    const { hiddenTracks, app } = this.model;
+    if (!hiddenTracks.length) return null;
+    const title = `Show again: ${hiddenTracks.map((track) => track.title).join(", ")}`;
+    return button(`${formatPlural(hiddenTracks.length, "hidden track")}: show`, title, () => app.store.set({ offlanes: [] }));
   }
 
   /** The selected time in numbers: how the GPU spent it. */

@@ -1,0 +1,72 @@
+// Draws the counters: stacked areas in steps, or one area per series over each other. There are none where two traces are
+// compared, so that their time is the timeline's.
+import { laneTop, type PlacedCounter } from "./layout";
+import { runsOfPixels, type Counter } from "./counters";
+import type { Picture } from "./picture";
+import type { Surface } from "./surface";
+import { textWidth } from "./text";
+
+const HEADROOM = 0.92; // of the height that the largest value takes
+
+export function paintCounter(surface: Surface, picture: Picture, placed: PlacedCounter): void {
+  const { viewport, layout, scrolled, page } = picture;
+  const top = laneTop(layout, placed, scrolled);
+  const { counter } = placed;
+  const runs = runsOfPixels(counter, viewport.from, viewport.nsPerPixel, viewport.width);
+  const bottom = top + placed.height - 1;
+  const scale = ((placed.height - 2) * HEADROOM) / counter.most;
+  const below = new Float64Array(runs.length);
+  for (const { colour, values } of counter.series) {
+    runs.forEach(([left, right, row], at) => {
+      const tall = (values[row] || 0) * scale;
+      if (tall > 0) surface.rect(left, bottom - below[at] - tall, right - left, tall, colour);
+      if (counter.stacked) below[at] += tall;
+    });
+  }
+  if (!placed.open) return;
+  if (counter.line) paintLine(surface, counter.line.values, runs, bottom, scale, page.quiet);
+  paintPeak(surface, picture, placed, top, bottom - counter.total[counter.peak] * scale);
+  paintMoment(surface, picture, placed, top);
+}
+
+function paintLine(
+  surface: Surface,
+  values: Float64Array,
+  runs: [number, number, number][],
+  bottom: number,
+  scale: number,
+  colour: string,
+): void {
+  for (const [left, right, row] of runs) {
+    if (values[row] > 0) surface.rect(left, bottom - values[row] * scale, right - left, 1, colour);
+  }
+}
+
+/** The largest value, named where it is. */
+function paintPeak(surface: Surface, picture: Picture, { counter }: PlacedCounter, top: number, y: number): void {
+  const { viewport, page } = picture;
+  const x = viewport.x(counter.starts[counter.peak]);
+  if (x < 0 || x > viewport.width || counter.starts.length < 2) return;
+  const text = `peak ${counter.shown(counter.total[counter.peak])}`;
+  const width = textWidth(text) + 6;
+  const left = Math.min(viewport.width - width, x + 4);
+  surface.rect(Math.round(x), top, 1, y - top + 3, page.text);
+  surface.rect(left - 2, top + 1, width, 14, page.panel);
+  surface.text(left, top + 8, text, page.text);
+}
+
+/** The moment that the reader chose. */
+function paintMoment(surface: Surface, { viewport, page, moment }: Picture, { counter, height }: PlacedCounter, top: number): void {
+  if (moment?.counter !== counter) return;
+  const x = Math.round(viewport.x(moment.time));
+  if (x >= 0 && x <= viewport.width) surface.rect(x - 1, top, 2, height - 1, page.accent);
+}
+
+/** The moment nearest to a pixel that is worth looking at: the peak where it is close, else the one that is meant. */
+export function momentAt(picture: Picture, counter: Counter, x: number): number {
+  const { viewport } = picture;
+  const peak = counter.starts[counter.peak];
+  if (Math.abs(viewport.x(peak) - x) <= PEAK_PIXELS) return peak;
+  return Math.round(viewport.time(x));
+}
+const PEAK_PIXELS = 8;

@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+import { arranged, moved } from "../src/report/views/timeline/arrangement";
+import { Counter, runsOfPixels } from "../src/report/views/timeline/counters";
+
+const tracks = ["gpu", "memory", "main", "loader"].map((key) => ({ key }));
+const keys = (order: string[]): string[] => arranged(tracks, order).map(({ key }) => key);
+
+test("tracks keep the reader's order, and those that it does not name their usual neighbours", () => {
+  expect(keys([])).toEqual(["gpu", "memory", "main", "loader"]);
+  expect(keys(["main", "gpu", "memory", "loader"])).toEqual(["main", "gpu", "memory", "loader"]);
+  expect(keys(["main", "gpu", "gone"])).toEqual(["main", "loader", "gpu", "memory"]);
+});
+
+test("a track changes places with the next one that is shown in its part", () => {
+  const all = ["gpu", "memory", "main", "loader"];
+  expect(moved(all, "main", -1, () => true)).toEqual(["gpu", "main", "memory", "loader"]);
+  expect(moved(all, "main", -1, (key) => key === "gpu")).toEqual(["main", "gpu", "memory", "loader"]);
+  expect(moved(all, "gpu", -1, () => true)).toEqual(all);
+  expect(moved(all, "gpu", 1, (key) => key === "loader")).toEqual(["memory", "main", "loader", "gpu"]);
+});
+
+function counter(starts: number[], ...series: number[][]): Counter {
+  const named = series.map((values, at) => ({ name: String(at), colour: "", values: Float64Array.from(values) }));
+  return new Counter("m.0", "Memory", Float64Array.from(starts), named, null, true, "bytes", "t", "", []);
+}
+
+test("a counter holds its value until the next row, and its peak is that of the sum", () => {
+  const memory = counter([10, 20, 30], [1, 5, 0], [1, 1, 9]);
+  expect([...memory.total]).toEqual([2, 6, 9]);
+  expect(memory.peak).toBe(2);
+  expect([9, 10, 19, 25, 99].map((time) => memory.rowAt(time))).toEqual([-1, 0, 0, 1, 2]);
+  expect(memory.shown(2048)).toBe("2.00 KiB");
+});
+
+test("pixels show the largest value in them, and runs of the same row are one", () => {
+  const memory = counter([0, 101, 102, 103, 500], [1, 2, 9, 3, 4]);
+  expect(runsOfPixels(memory, 0, 100, 8)).toEqual([[0, 1, 0], [1, 2, 2], [2, 5, 3], [5, 8, 4]]); // prettier-ignore
+  expect(runsOfPixels(memory, -200, 100, 4)).toEqual([[2, 3, 0], [3, 4, 2]]); // prettier-ignore
+  expect(runsOfPixels(memory, 600, 100, 4)).toEqual([[0, 4, 4]]);
+});
+
+test("every pixel from the first moment on is drawn once, in order", () => {
+  let seed = 7;
+  const random = (most: number): number => (seed = (seed * 1103515245 + 12345) % 2147483648) % most;
+  for (let round = 0; round < 200; round++) {
+    const starts = Array.from({ length: 1 + random(30) }, () => random(1000)).sort((a, b) => a - b);
+    const memory = counter(
+      starts,
+      starts.map(() => random(50)),
+    );
+    const [from, ns, width] = [random(600) - 200, 1 + random(40), 1 + random(60)];
+    const runs = runsOfPixels(memory, from, ns, width);
+    let x = Math.max(0, Math.floor((starts[0] - from) / ns));
+    for (const [left, right, row] of runs) {
+      expect(left).toBe(x);
+      for (; x < right; x++) {
+        const held = starts.flatMap((start, at) =>
+          start < from + (x + 1) * ns && (starts[at + 1] ?? Infinity) > from + x * ns ? [at] : [],
+        );
+        expect(memory.total[row]).toBe(Math.max(...held.map((at) => memory.total[at])));
+      }
+    }
+    if (starts[0] < from + width * ns) expect(x).toBe(width);
+  }
+});
