@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+
+import pytest
 
 from support import ROOT, RunInside
+from warplens.cli import main
 
 SAMPLE = str(ROOT / "samples" / "serving" / "bloom_tokens.json.gz")
 
@@ -21,6 +26,7 @@ def test_prefill_against_decode_is_one_command(run_inside: RunInside) -> None:
     assert [(row["phase"], row["iterations"], row["prefill_tokens"]) for row in phases] == [
         ("prefill", 1, 32),
         ("decode", 3, 0),
+        ("all", 4, 32),
     ]
 
 
@@ -43,3 +49,32 @@ def test_a_phase_that_is_not_there_is_an_error_with_a_hint(run_inside: RunInside
     assert done.returncode == 2
     assert "no iteration of this trace is mixed" in done.stderr
     assert "decode and prefill" in done.stderr
+
+
+def test_the_commands_of_the_guide_print_what_it_shows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "docs" / "guides" / "serving.md").read_text("utf-8")
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    commands = re.findall(r"^warplens (.*samples/.+)$", text, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["report", *["show"] * 3, "advise", *["show"] * 2]
+    for command in commands:
+        assert main(shlex.split(command)) == 0
+        printed = capsys.readouterr().out.strip()
+        if command.startswith("show"):
+            assert printed in text, command
+        for title in re.findall(r"^\d\. (WL\d+)  (.*)$", printed, re.MULTILINE):
+            assert " ".join(title) in text
+    verdict = re.findall(r"\*(Decode: .*?)\*", " ".join(text.split()))[0]
+    assert main(["advise", *shlex.split(commands[0])[1:]]) == 0
+    assert verdict in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_made_up_sample_is_what_its_script_makes() -> None:
+    import gzip
+    import runpy
+
+    made = runpy.run_path(str(ROOT / "samples" / "serving" / "make_served.py"))["served"]()
+    with gzip.open(ROOT / "samples" / "serving" / "served.json.gz") as stream:
+        assert json.load(stream) == json.loads(json.dumps(made))

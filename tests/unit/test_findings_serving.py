@@ -124,6 +124,9 @@ def test_advice_names_the_engine_s_own_options(opened: Opened) -> None:
 
 def test_the_verdict_begins_with_what_is_served(opened: Opened) -> None:
     verdict = opened(decode_loop(20, prompts_at=(0,)), H200).verdict()
+    assert "in all" not in verdict.partition(". ")[0]  # the steady state has no prompts
+    between = opened(decode_loop(40, prompts_at=(10, 20)), H200).verdict()
+    assert "; 124,718 tokens/s generated in all. " in between
     assert verdict.startswith(
         "Decode: 32 requests, 160,000 tokens/s, 200.0 µs a pass; prefill: 1 request, 975,238 tokens/s"
     )

@@ -33,8 +33,11 @@ def test_times_of_iterations_add_up_to_the_gpu_s_whole_time(opened: Opened) -> N
     profile = opened(decode_loop(12, prompts_at=(0, 6)))
     total = profile.table("timeline").to_polars().filter(measure="total", device="all")["time_ms"][0]
     assert profile.table("iterations").to_polars()["time_ms"].sum() == pytest.approx(total)
-    assert profile.table("serving_phases").to_polars()["time_ms"].sum() == pytest.approx(total)
-    assert profile.table("serving_phases").to_polars()["percent"].sum() == pytest.approx(100)
+    phases = profile.table("serving_phases").to_polars()
+    assert phases["phase"].to_list() == ["prefill", "decode", "all"]
+    assert phases["time_ms"].to_list()[:2] == [pytest.approx(2.2, abs=0.06), pytest.approx(2.0, abs=0.06)]
+    assert (phases["time_ms"][2], phases["time_ms"][:2].sum()) == (pytest.approx(total), pytest.approx(total))
+    assert phases["percent"].to_list()[2] == pytest.approx(100)
     kernel_us = profile.table("serving_categories").to_polars()["total_us"].sum()
     assert kernel_us == pytest.approx(profile.table("kernel_categories").to_polars()["total_us"].sum())
 

@@ -87,3 +87,18 @@ def test_the_only_phase_of_a_real_trace_is_all_of_it() -> None:
     assert isinstance(part, warplens.Profile)
     self_check(part.trace)
     assert part.table("kernels").to_polars().equals(whole.table("kernels").to_polars())
+
+
+@pytest.mark.skipif(not SERVING.is_dir(), reason="the serving traces are not here")
+def test_ops_of_captured_graphs_keep_their_costs_in_a_phase() -> None:
+    captures = [SERVING / "vllm_piecewise.capture.json.gz"]
+    whole = warplens.open(SERVING / "vllm_piecewise.replay.json.gz", cache=False, graph_captures=captures)
+    assert isinstance(whole, warplens.Profile)
+    part = whole.of_phase("mixed")
+    self_check(part.trace)
+    for table in ("cost_coverage", "iterations", "op_shapes"):
+        assert part.table(table).to_polars().equals(whole.table(table).to_polars()), table
+    # 32,785 tokens of 8 heads of 128 for keys and values in bf16, in 36 layers.
+    decode = warplens.open(SERVING / "sglang_decode.replay.json.gz", cache=False,
+                           graph_captures=[SERVING / "sglang_decode.capture.json.gz"])  # fmt: skip
+    assert decode.table("iterations").to_dicts()[0]["kv_cache_bytes"] == 32785 * 8 * 256 * 2 * 36

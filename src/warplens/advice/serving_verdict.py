@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from warplens.model.table import Table
 from warplens.units import format_ms
+
+ALL: Final = "all"
 
 
 class PhaseRow(NamedTuple):
@@ -21,6 +23,7 @@ class PhaseRow(NamedTuple):
     mfu_percent: float | None
     mbu_percent: float | None
     costed_percent: float | None
+    generated_per_s: float | None
 
 
 def serving_sentence(tables: Mapping[str, Table]) -> str:
@@ -28,18 +31,26 @@ def serving_sentence(tables: Mapping[str, Table]) -> str:
     table = tables.get("serving_phases")
     if table is None:
         return ""
-    phases = sorted(table.records(PhaseRow), key=lambda row: -row.time_ms)
-    text = "; ".join(_phase_text(row) for row in phases)
+    rows = sorted(table.records(PhaseRow), key=lambda row: -row.time_ms)
+    parts = [_phase_text(row) for row in rows if row.phase != ALL]
+    alone = {row.generated_per_s for row in rows if row.phase != ALL}
+    parts += [
+        f"{_number(row.generated_per_s)} tokens/s generated in all"
+        for row in rows
+        if row.phase == ALL and row.generated_per_s and row.generated_per_s not in alone
+    ]
+    text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _phase_text(row: PhaseRow) -> str:
-    used = ("MFU", row.mfu_percent) if row.phase == "prefill" else ("MBU", row.mbu_percent)
+    used = {"MFU": row.mfu_percent if row.phase != "decode" else None}
+    used |= {"MBU": row.mbu_percent if row.phase != "prefill" else None}
     parts = [
         f"{_number(row.requests)} request{'' if row.requests == 1 else 's'}" if row.requests is not None else "",
         f"{_number(row.tokens_per_s)} tokens/s" if row.tokens_per_s is not None else "",
         f"{format_ms(row.median_ms)} a pass",
-        f"{used[0]} {_at_least(row)}{used[1]:.1f} %" if used[1] is not None else "",
+        *(f"{name} {_at_least(row)}{share:.1f} %" for name, share in used.items() if share is not None),
     ]
     return f"{row.phase}: {', '.join(part for part in parts if part)}"
 

@@ -45,6 +45,7 @@ KEPT = {
         "iterations",
         "requests",
         "tokens_per_s",
+        "generated_per_s",
         "median_ms",
         "busy_percent",
         "mfu_percent",

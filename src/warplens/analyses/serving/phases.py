@@ -14,11 +14,12 @@ from warplens.analyses.workspace import Workspace
 from warplens.model.iteration_marks import PHASES
 from warplens.model.table import Column, Table
 
+ALL: Final = "all"
 PHASE_COLUMNS: Final = (
-    Column("phase", "prefill, decode, or mixed: both in one pass", "", pl.String),
+    Column("phase", "prefill, decode, mixed (both in one pass), or all of several", "", pl.String),
     Column("iterations", "forward passes", "", pl.Int64),
     Column("steady_iterations", "of those, in steady state", "", pl.Int64),
-    Column("requests", "mean requests per pass", "", pl.Float64),
+    Column("requests", "mean requests per pass, in steady state where there is one", "", pl.Float64),
     Column("prefill_tokens", "tokens of prompts", "", pl.Int64),
     Column("decode_tokens", "tokens of requests that generate", "", pl.Int64),
     Column("time_ms", "time of all its passes", "ms", pl.Float64),
@@ -29,6 +30,7 @@ PHASE_COLUMNS: Final = (
     Column(
         "tokens_per_s", "prompt and generated tokens per second, in steady state where there is one", "1/s", pl.Float64
     ),
+    Column("generated_per_s", "of those, generated tokens", "1/s", pl.Float64),
     Column("mfu_percent", "known operations over what the GPU could do in that time", "%", pl.Float64),
     Column("mbu_percent", "known bytes over what the memory could move in that time", "%", pl.Float64),
     Column("costed_percent", "share of the GPU time whose operations and bytes are known", "%", pl.Float64),
@@ -46,19 +48,27 @@ SUMMED: Final = ("prefill_tokens", "decode_tokens", "generated_tokens", "time_ms
 
 def serving_phases(work: Workspace) -> Table:
     rows, limits = iteration_rows(work), peaks(work)
+    if rows["phase"].n_unique() > 1:
+        rows = pl.concat([rows, rows.with_columns(pl.lit(ALL).alias("phase"))])
     everything = _summed(rows)
     # Where a phase has iterations in steady state, its rates are theirs.
     in_steady = pl.col("steady") | ~pl.col("steady").any().over("phase")
-    rates = _summed(rows.filter(in_steady)).with_columns(*rate_columns(limits.flops, limits.bytes_per_s))
-    shown = ("phase", "tokens_per_s", "mfu_percent", "mbu_percent", "costed_percent")
+    generated = pl.when(pl.col("time_ms") > 0).then(1e3 * pl.col("generated_tokens") / pl.col("time_ms"))
+    rates = _summed(rows.filter(in_steady)).with_columns(
+        *rate_columns(limits.flops, limits.bytes_per_s), generated.alias("generated_per_s")
+    )
+    shown = ("phase", "requests", "tokens_per_s", "generated_per_s", "mfu_percent", "mbu_percent", "costed_percent")
     busy = pl.when(pl.col("time_ms") > 0).then(100 * pl.col("busy_ms") / pl.col("time_ms")).otherwise(0.0)
-    frame = everything.join(rates.select(shown), on="phase", how="left").with_columns(busy.alias("busy_percent"))
-    whole = float(rows["time_ms"].sum())
+    frame = everything.drop("requests").join(rates.select(shown), on="phase", how="left")
+    frame = frame.with_columns(busy.alias("busy_percent"))
+    whole = float(iteration_rows(work)["time_ms"].sum())
     frame = frame.with_columns(
         (pl.col("time_ms") * (100 / whole if whole else 0.0)).alias("percent"),
-        pl.col("phase").replace_strict({phase: place for place, phase in enumerate(PHASES)}).alias("place"),
+        pl.col("phase").replace_strict({phase: place for place, phase in enumerate((*PHASES, ALL))}).alias("place"),
     ).sort("place")
-    return Table.from_frame("serving_phases", "one row per phase of serving", PHASE_COLUMNS, frame, *notes(work))
+    return Table.from_frame(
+        "serving_phases", "one row per phase of serving, and one of all", PHASE_COLUMNS, frame, *notes(work)
+    )
 
 
 def _summed(rows: pl.DataFrame) -> pl.DataFrame:

@@ -74,15 +74,14 @@ def _cache_bytes(cost: Cost) -> float:
     """Bytes of keys and values of one attention."""
     if cost.family != "attention":
         return 0.0
-    sizes = dict(cost.params)
-    if "kv_bytes" in sizes:
-        return float(sizes["kv_bytes"])
-    try:
-        tokens, heads = float(sizes["B"]) * float(sizes["Nkv"]), float(sizes["Hkv"])
-        width = float(sizes["D"]) + float(sizes["Dv"])
-    except (KeyError, ValueError):
+    sizes = {name: float(size) for name, size in cost.params if isinstance(size, int)}
+    item_bytes = ITEM_BYTES.get(cost.dtype, 0.0)
+    if "keys" in sizes:  # with a paged cache, whose element type may be another: all but queries and output
+        width = sizes.get("D", 0.0) + sizes.get("Dv", 0.0)
+        return max(0.0, cost.bytes - sizes.get("queries", 0.0) * sizes.get("Hq", 0.0) * width * item_bytes)
+    if not {"B", "Nkv", "Hkv", "D", "Dv"} <= sizes.keys():
         return 0.0
-    return tokens * heads * width * ITEM_BYTES.get(cost.dtype, 0.0)
+    return sizes["B"] * sizes["Nkv"] * sizes["Hkv"] * (sizes["D"] + sizes["Dv"]) * item_bytes
 
 
 @shared

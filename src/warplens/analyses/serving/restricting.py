@@ -7,6 +7,7 @@ is shortened with the cut.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,12 +15,14 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.serving.iterations import Served, find_iterations, iteration_windows
+from warplens.analyses.serving.spans import Span
 from warplens.errors import UsageError
 from warplens.model.intervals import Union, covered_until, subtract, union
 from warplens.model.kinds import CODE, NESTED, NONE
 from warplens.model.quality import Note
 from warplens.model.subset import subset, with_references
 from warplens.model.trace import Bools, Ints, Trace
+from warplens.passes.climb import climb
 from warplens.units import listed, plural
 
 
@@ -62,12 +65,15 @@ def _own_rows(trace: Trace, served: Served, chosen: Bools, own_events: Bools, cu
     """Host events that start in a chosen iteration, its GPU events, and what streams record outside of the cuts."""
     keep = np.zeros(len(trace), bool)
     keep[trace.gpu_rows[own_events]] = True
-    nested = trace.is_kind(*NESTED)
-    if len(trace.frames):
-        nested[trace.frames["id"].to_numpy()] = False  # callers without times are kept with what they call
-    rows = np.flatnonzero(nested)
+    untimed = np.zeros(len(trace), bool)
+    untimed[trace.frames["id"].to_numpy()] = True
+    rows = np.flatnonzero(trace.is_kind(*NESTED) & ~untimed)
     iteration = served.iteration_at(trace, trace.ints("lane")[rows], trace.ints("start_ns")[rows])
     keep[rows[(iteration >= 0) & chosen[np.maximum(iteration, 0)]]] = True
+    # Ops of a captured graph are below its launch; other callers without times are kept with what they call.
+    frames = np.flatnonzero(untimed)
+    above = climb(frames, trace.ints("parent"), ~untimed)
+    keep[frames[(above >= 0) & keep[np.maximum(above, 0)]]] = True
     gpu_start = trace.ints("start_ns")[trace.gpu_rows[own_events]]
     begin, stop = gpu_start.min(initial=0), gpu_start.max(initial=0)
     rest = np.flatnonzero(np.isin(trace.ints("kind"), [CODE[kind] for kind in ("sync", "gpu_annotation", "counter")]))
@@ -103,19 +109,16 @@ def _without_time(trace: Trace, cuts: Union) -> Trace:
 def _renumbered(served: Served, chosen: Bools, kept_gpu: Bools, cuts: Union) -> Served:
     number = np.append(np.where(chosen, np.cumsum(chosen) - 1, NONE), NONE)
 
-    def moved(moment: int) -> int:
-        return moment - int(covered_until(cuts, np.array([moment]))[0])
+    def moved(spans: Sequence[Span]) -> list[Span]:
+        edges = np.array([(span.start_ns, span.end_ns) for span in spans], np.int64).reshape(-1, 2)
+        edges -= covered_until(cuts, edges.ravel()).reshape(-1, 2)
+        return [
+            replace(span, start_ns=begin, end_ns=end) for span, (begin, end) in zip(spans, edges.tolist(), strict=True)
+        ]
 
-    marks = tuple(
-        (replace(span, start_ns=moved(span.start_ns), end_ns=moved(span.end_ns)), int(number[place]))
-        for span, place in served.marks
-        if chosen[place]
-    )
-    spans = tuple(
-        replace(span, start_ns=moved(span.start_ns), end_ns=moved(span.end_ns))
-        for span, is_chosen in zip(served.spans, chosen.tolist(), strict=True)
-        if is_chosen
-    )
+    kept = [(span, int(number[place])) for span, place in served.marks if chosen[place]]
+    marks = tuple(zip(moved([span for span, _ in kept]), (place for _, place in kept), strict=True))
+    spans = tuple(moved([span for span, is_chosen in zip(served.spans, chosen.tolist(), strict=True) if is_chosen]))
     return replace(served, spans=spans, marks=marks, event_iteration=number[served.event_iteration[kept_gpu]])
 
 
@@ -123,4 +126,4 @@ def _text(trace: Trace, phase: str, chosen: Bools, kept_gpu: Bools) -> str:
     duration = trace.ints("dur_ns")[trace.gpu_rows]
     left_out = 100 * float(duration[~kept_gpu].sum()) / max(1.0, float(duration.sum()))
     events = plural(int((~kept_gpu).sum()), "GPU event")
-    return f"{phase}, {int(chosen.sum())} of {len(chosen)}; omitted: {events} ({left_out:.1f} % of GPU time)"
+    return f"{phase}, {int(chosen.sum()):,} of {len(chosen):,}; omitted: {events} ({left_out:.1f} % of GPU time)"
