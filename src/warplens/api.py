@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from warplens.cluster import OnProgress
+    from warplens.model.memory_facts import RecordedMemory
     from warplens.profiles.comparison import Comparison
     from warplens.profiles.job import JobProfile
     from warplens.profiles.opened import Opened
     from warplens.profiles.options import OpenOptions, Rules
     from warplens.proof.result_file import ProofResult
+    from warplens.readers.bundle.memory import StoredMemory
     from warplens.replay.result_file import ReplayResult
 
 
@@ -59,6 +61,7 @@ def open(
     execution_trace: str | os.PathLike[str] = "",
     graph_captures: Sequence[str | os.PathLike[str]] = (),
     ncu: Sequence[str | os.PathLike[str]] = (),
+    memory_snapshot: str | os.PathLike[str] = "",
     replay: str | os.PathLike[str] = "",
     proof: str | os.PathLike[str] = "",
     max_size: str = "",
@@ -66,8 +69,8 @@ def open(
 ) -> Opened:
     """Open a profile: a trace of any profiler, a capture bundle, or sums by call path (plain, .gz or .zip).
 
-    Also what Warplens itself writes: kernel facts, kernel traces (.wkt) and results of a replay; and op tables of a
-    training job (Parquet). Each is an `Opened`.
+    Also what Warplens itself writes: kernel facts, kernel traces (.wkt) and results of a replay; op tables of a
+    training job (Parquet); and memory snapshots of PyTorch. Each is an `Opened`.
 
     `rules` are kernel-category rules that come before the built-in ones: `Rule` values or TOML files. `gpu` names the
     GPU whose limits apply, `gpu_file` is a TOML file that describes one; without them the trace's own header decides.
@@ -76,8 +79,9 @@ def open(
     the same run, for what a PyTorch trace does not say of its ops' arguments; `graph_captures` are traces of captures
     of this run's CUDA or HIP graphs, or folders of them, so that kernels of graph launches get the ops, shapes and
     modules of the capture; `ncu` are CSV pages of Nsight Compute on the same program, for the table `measured_kernels`;
-    `replay` is the result of running a plan of this trace, for the tables of that name; `proof` is what experiments for
-    this trace's findings measured. A packed file that unpacks to more than `max_size` ("16GiB") is refused; without it,
+    `memory_snapshot` is one that PyTorch's allocator wrote in the same run, for the tables on memory; `replay` is the
+    result of running a plan of this trace, for the tables of that name; `proof` is what experiments for this trace's
+    findings measured. A packed file that unpacks to more than `max_size` ("16GiB") is refused; without it,
     to more than 64 times its size or 4 GiB, whichever is more, or half of the free memory. `phase` keeps only the
     iterations of a served model that are `prefill`, `decode` or `mixed`.
 
@@ -92,6 +96,7 @@ def open(
     if is_job_folder(Path(path)):
         _refuse_for_job(short_us=short_us, gpu=gpu, gpu_file=gpu_file, step_ms=step_ms, execution_trace=execution_trace,
                         graph_captures=tuple(graph_captures), ncu=tuple(ncu), replay=replay, proof=proof,
+                        memory_snapshot=memory_snapshot,
                         phase=phase)  # fmt: skip
         return open_ranks(
             [path], cache=cache, rules=rules, gap_us=gap_us, min_gain_percent=min_gain_percent, max_size=max_size
@@ -99,14 +104,21 @@ def open(
     max_bytes = parse_size(max_size)
     own_file = _own_file(Path(path), gpu, max_bytes)
     if own_file is not None:
-        if execution_trace or graph_captures or ncu or replay or proof or phase:
+        if execution_trace or graph_captures or ncu or memory_snapshot or replay or proof or phase:
             raise UsageError(f"{path} is not a trace", hint="omit what is joined to a trace")
         return own_file
     chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
     options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent, step_ms * 1e6)
-    contents, light = read_with_light(Path(path), cache=cache, execution_trace=execution_trace, max_bytes=max_bytes,
-                                      graph_captures=[Path(capture) for capture in graph_captures])  # fmt: skip
+    contents, light, memory = read_with_light(
+        Path(path),
+        cache=cache,
+        execution_trace=execution_trace,
+        max_bytes=max_bytes,
+        graph_captures=[Path(capture) for capture in graph_captures],
+    )
     if isinstance(contents, CallPaths):
+        if memory_snapshot:
+            raise UsageError("only a trace can be joined with a memory snapshot", hint="open the snapshot by itself")
         if graph_captures:
             raise UsageError("only a trace can be joined with captures of graphs", hint="omit the captures")
         if replay or proof:
@@ -120,7 +132,8 @@ def open(
     result = _replayed(Path(replay), contents) if replay else None
     light_reader = None if light is None else partial(read_light, light)
     proved = _proof(Path(proof), contents) if proof else None
-    profile = Profile(contents, rules, options, chosen, counters, result, light_reader, proved)
+    memory_reader = _memory_reader(memory_snapshot, memory, max_bytes)
+    profile = Profile(contents, rules, options, chosen, counters, result, light_reader, proved, memory_reader)
     return profile.of_phase(phase) if phase else profile
 
 
@@ -193,6 +206,19 @@ def _own_file(path: Path, gpu: str, max_bytes: int) -> Opened | None:
     if kind == REPLAY_PLAN:
         raise FormatError("a replay plan, not a profile", where=str(path), hint="run it: warplens replay run PLAN")
     return None
+
+
+def _memory_reader(
+    path: str | os.PathLike[str], stored: StoredMemory | None, max_bytes: int
+) -> Callable[[], RecordedMemory | None] | None:
+    """What reads the snapshot beside a trace; one that the user names is read at once, and wrong ones are an error."""
+    if not path:
+        return None if stored is None else lru_cache(1)(stored.read)
+    from warplens.model.memory_facts import RecordedMemory
+    from warplens.readers.memory_snapshot.reader import read as read_snapshot
+
+    recorded = RecordedMemory(read_snapshot(Path(path), max_bytes))
+    return lambda: recorded
 
 
 def _counters(pages: Sequence[Path], max_bytes: int) -> tuple[Table, ...]:

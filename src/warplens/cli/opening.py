@@ -57,7 +57,8 @@ def report_name(args: argparse.Namespace) -> str | None:
 
     if args.no_cache or args.more or getattr(args, "ranks", ()):
         return None
-    joined = [args.gpu_file, args.execution_trace, *args.graph_capture, *args.ncu, args.replay, args.proof]
+    joined = [args.gpu_file, args.execution_trace, *args.graph_capture, *args.ncu, args.replay, args.proof,
+              args.memory_snapshot]  # fmt: skip
     files = [args.trace, *args.rules, *(file for file in joined if file)]
     given = [len(args.rules), len(args.ncu), len(args.graph_capture), *map(bool, joined)]
     settings = [args.gap, args.short, args.gpu, args.min_gain, args.step_time, args.timeline, args.phase]
@@ -89,6 +90,7 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
             execution_trace=args.execution_trace,
             graph_captures=args.graph_capture,
             ncu=args.ncu,
+            memory_snapshot=args.memory_snapshot,
             replay=args.replay,
             proof=args.proof,
             phase=args.phase,
@@ -143,7 +145,8 @@ def _given_for_one_trace(args: argparse.Namespace) -> list[str]:
 
 def inputs_of(args: argparse.Namespace) -> list[str]:
     """The files and folders that a verb reads: none of its outputs may overwrite one."""
-    joined = [args.gpu_file, args.execution_trace, *args.graph_capture, *args.ncu, args.replay, args.proof]
+    joined = [args.gpu_file, args.execution_trace, *args.graph_capture, *args.ncu, args.replay, args.proof,
+              args.memory_snapshot]  # fmt: skip
     return [*given_paths(args), *args.rules, *joined]
 
 

@@ -20,7 +20,7 @@ from warplens.errors import UsageError, WarplensError
 STDIN = "-"
 READ_FROM = (
     *("trace", "more", "a", "b", "diff", "before", "after", "result", "plan"),
-    *("execution_trace", "graph_capture", "ncu", "replay", "proof", "rules", "gpu_file"),
+    *("execution_trace", "graph_capture", "ncu", "memory_snapshot", "replay", "proof", "rules", "gpu_file"),
 )
 """The arguments that name files to read, on whichever verb; some are lists."""
 MOST_BYTES = 16 << 30

@@ -42,6 +42,8 @@ class NamedTensor(msgspec.Struct, frozen=True):
 class DeviceFacts(msgspec.Struct, frozen=True):
     max_memory_allocated: int | None = None
     max_memory_reserved: int | None = None
+    start: dict[str, object] = {}
+    """`torch.cuda.memory_stats` when the window began."""
     blocks: tuple[tuple[int, int], ...] = ()
     """Address and size of the blocks in use when the window began."""
 
@@ -73,7 +75,7 @@ class MemoryFacts(msgspec.Struct, frozen=True):
         return names
 
 
-def parse(text: bytes) -> MemoryFacts:
+def parse_facts(text: bytes) -> MemoryFacts:
     """Raises `msgspec.DecodeError` where it is not such a file."""
     return msgspec.json.decode(text, type=MemoryFacts)
 
@@ -83,6 +85,11 @@ class RecordedMemory(msgspec.Struct, frozen=True):
 
     snapshot: MemorySnapshot
     facts: MemoryFacts = MemoryFacts()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it could be read, or there was nothing."""
+        return not len(self.snapshot.segments) and not len(self.snapshot.events)
 
 
 def no_memory() -> RecordedMemory:

@@ -161,6 +161,10 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         INFO,
         "{detail} of memory held since before the memory events begin: its holders are not on record",
     ),
+    "memory_peak_outside": (
+        INFO,
+        "the run's largest amount of allocated memory was before the memory history begins: {detail}",
+    ),
     "memory_clock": (
         INFO,
         "the memory history and the trace have different clocks: its times count from its own first event",

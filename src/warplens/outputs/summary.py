@@ -15,7 +15,7 @@ from warplens.model.idle_causes import largest_cause
 from warplens.model.table import Table
 from warplens.model.time_base import TimeBase, time_base
 from warplens.outputs.document import Document
-from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, memory_list, path_list, region_list
+from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, memory_text, path_list, region_list
 from warplens.outputs.terminal import TableText, render_table
 from warplens.outputs.text import elide, fold
 from warplens.printable import clean
@@ -86,10 +86,10 @@ def render_summary(document: Document, *, width: int, written: Sequence[str] = (
         *_step_time(document, tables["steps"], width),
         *_findings(tables["findings"], width, is_per_step=bool(len(tables["steps"]))),
         *_times(tables, width),
+        *_memory(tables, width),
         *_categories(tables["kernel_categories"], width),
         *(kernel_list(tables["kernels"], width) if len(tables["kernels"]) else host_op_list(tables["ops"], width)),
         *region_list(tables["regions"], width),
-        *memory_list(tables.get("memory_peak"), width),
         *_replay(tables, width),
         ("", "none"),
         *_next(document, written, tables, width),
@@ -190,6 +190,12 @@ def _times(tables: dict[str, Table], width: int) -> list[Line]:
             parts.append(f"{words} {_share(measures[measure], total)}")
     lines = _labelled("time", " · ".join(parts), width)
     return [("", "none"), *lines, *_step_line(tables["steps"], width), *_sparkline(tables["activity"], width)]
+
+
+def _memory(tables: dict[str, Table], width: int) -> list[Line]:
+    """Who holds the memory, where that is recorded."""
+    peak = tables.get("memory_peak")
+    return _labelled("memory", memory_text(peak), width) if peak is not None and len(peak) else []
 
 
 def _replay(tables: dict[str, Table], width: int) -> list[Line]:

@@ -12,10 +12,12 @@ from warplens.model.table import Table
 from warplens.outputs.cells import cell_texts
 from warplens.outputs.text import cell_width, elide, fold
 from warplens.printable import clean
-from warplens.units import format_bytes, format_count, format_ms
+from warplens.units import format_bytes, format_count, format_ms, format_percent
 
 Line = tuple[str, str]
-MAX_HOLDERS = 6
+MAX_HOLDERS = 4
+NOT_ALLOCATED = ("cache", "fragmentation")
+"""Categories of `memory_peak` that are reserved and not allocated."""
 MAX_KERNELS = 6
 MAX_KERNEL_LINES = 9
 MAX_NAME_LINES = 3
@@ -165,24 +167,17 @@ def region_list(regions: Table, width: int) -> list[Line]:
     return lines
 
 
-def memory_list(peak: Table | None, width: int) -> list[Line]:
-    """Who holds the memory at the peak, by category, with the largest place of each."""
-    if peak is None or not len(peak):
-        return []
+def memory_text(peak: Table) -> str:
+    """Who holds the memory of the first device at its peak, by category."""
     device = peak.frame["device"][0]
     frame = peak.frame.filter(pl.col("device") == device)
-    place = pl.coalesce(pl.when(pl.col(name) != "").then(name) for name in ("name", "line", "module", "op"))
-    largest = pl.col("place").sort_by("bytes", descending=True).first()
     sums = (
-        frame.with_columns(place.alias("place"))
-        .group_by("category")
-        .agg(pl.col("bytes").sum(), pl.col("percent").sum(), largest)
+        frame.group_by("category")
+        .agg(pl.col("bytes").sum(), pl.col("percent").sum())
         .sort("bytes", "category", descending=[True, False])
     )
-    when = f"{frame['start_ms'][0]:,.3f} ms"
-    header = f"{'share':>7}  {'memory':>11}  at the peak of {device}, {when}; the largest holder of each"
-    lines: list[Line] = [("", "none"), (elide(header, width), "bold")]
-    for category, size, percent, name in sums.head(MAX_HOLDERS).iter_rows():
-        text = f"{percent:6.1f}%  {format_bytes(size):>11}  {category:<15}  {clean(name or '')}".rstrip()
-        lines.append((elide(text, width), "none"))
-    return lines
+    whole = int(frame["bytes"].sum())
+    free = int(sums.filter(pl.col("category").is_in(NOT_ALLOCATED))["bytes"].sum())
+    parts = [f"{format_bytes(whole - free)} of {format_bytes(whole)} reserved at the peak ({device})"]
+    parts += [f"{category} {format_percent(percent)}" for category, _, percent in sums.head(MAX_HOLDERS).iter_rows()]
+    return " · ".join(parts)

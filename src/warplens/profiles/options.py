@@ -29,6 +29,7 @@ class OpenOptions(TypedDict, total=False):
     execution_trace: AnyPath
     graph_captures: Sequence[AnyPath]
     ncu: Sequence[AnyPath]
+    memory_snapshot: AnyPath
     replay: AnyPath
     proof: AnyPath
     max_size: str
@@ -38,7 +39,7 @@ class OpenOptions(TypedDict, total=False):
 OF_ONE_TRACE: Final = {
     # keyword of `warplens.open` that does not apply to the ranks of a job: its default
     "short_us": 10.0, "gpu": "", "gpu_file": "", "step_ms": 0.0, "execution_trace": "", "graph_captures": (),
-    "ncu": (), "replay": "", "proof": "", "phase": "",
+    "ncu": (), "memory_snapshot": "", "replay": "", "proof": "", "phase": "",
 }  # fmt: skip
 
 

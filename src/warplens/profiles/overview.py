@@ -23,8 +23,10 @@ CORRECTED: Final = "its times are corrected"
 def overview(profile: Profile) -> Overview:
     """The trace in a few numbers."""
     base = time_base(profile.table("steps"), profile.table("timeline"))
+    peak = _memory_peak(profile)
+    capacity = max((device.memory_bytes for device in profile.meta.devices), default=0) or None if peak else None
     if not base.whole_ms:
-        return Overview(is_step=False)
+        return Overview(is_step=False, memory_peak_bytes=peak, memory_capacity_bytes=capacity)
     from warplens.advice.limits import limits
     from warplens.advice.verdict import bound_name
 
@@ -50,7 +52,17 @@ def overview(profile: Profile) -> Overview:
         mfu_percent=_mfu_percent(used, plain_ms or recorded_ms),
         gains_of_ms=model.step_ms if model else base.whole_ms,
         gains_are_simulated=model is not None,
+        memory_peak_bytes=peak,
+        memory_capacity_bytes=capacity,
     )
+
+
+def _memory_peak(profile: Profile) -> int | None:
+    """The most that was allocated on one GPU; None where that is not recorded."""
+    if "memory_timeline" not in profile.table_names:
+        return None
+    peaks = profile.table("memory_timeline").frame.filter("is_peak")["allocated_bytes"]
+    return max(peaks.to_list(), default=None)
 
 
 def _mfu_percent(used: Utilization | None, time_ms: float) -> float | None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
@@ -18,11 +19,20 @@ from warplens.profiles.graph_reading import with_graphs
 from warplens.readers import cache as trace_cache
 from warplens.readers import inputs
 from warplens.readers.bundle.light import StoredLightPass
+from warplens.readers.bundle.memory import StoredMemory
+
+
+class Read(NamedTuple):
+    """A trace, and what belongs to it and is read when it is asked for."""
+
+    contents: Trace | CallPaths
+    light: StoredLightPass | None = None
+    memory: StoredMemory | None = None
 
 
 def read(path: Path, *, cache: bool = True, max_bytes: int = 0) -> Trace | CallPaths:
     """The linked trace of a file or bundle, from the cache where it is there; or its call paths."""
-    return read_with_light(path, cache=cache, execution_trace="", max_bytes=max_bytes)[0]
+    return read_with_light(path, cache=cache, execution_trace="", max_bytes=max_bytes).contents
 
 
 def read_rank(opened: inputs.Input) -> Trace | CallPaths:
@@ -37,21 +47,21 @@ def read_with_light(
     execution_trace: str | os.PathLike[str],
     max_bytes: int,
     graph_captures: Sequence[Path] = (),
-) -> tuple[Trace | CallPaths, StoredLightPass | None]:
+) -> Read:
     calls = Path(execution_trace) if execution_trace else None
     opened = inputs.find(path, calls, max_bytes=max_bytes, graph_captures=graph_captures)
-    light = opened.light
+    light, memory = opened.light, opened.memory
     cached = trace_cache.load(opened.content_hash, str(path)) if cache else None
     if cached is not None:
-        return cached, light
+        return Read(cached, light, memory)
     trace = _linked(opened, path, arguments=True)
     if isinstance(trace, CallPaths):
-        return trace, None
+        return Read(trace)
     del opened
     return_memory()  # of the text and its columns before they were sorted, a third of all
     if cache:
         trace_cache.save(trace)
-    return trace, light
+    return Read(trace, light, memory)
 
 
 def _linked(opened: inputs.Input, path: Path, *, arguments: bool) -> Trace | CallPaths:

@@ -19,6 +19,7 @@ from warplens.readers.bundle import reader as bundle
 from warplens.readers.bundle.launches import Launches
 from warplens.readers.bundle.launches import join as join_launches
 from warplens.readers.bundle.light import StoredLightPass
+from warplens.readers.bundle.memory import StoredMemory
 from warplens.readers.bundle.reader import Bundle
 from warplens.readers.shared import stored_file
 from warplens.readers.shared.graph_files import GraphFiles
@@ -42,6 +43,8 @@ class Input(msgspec.Struct):
     rank: Distributed | None = None
     plain_step_ns: float | None = None
     """A step's time without the profiler, where the capture measured it."""
+    memory: StoredMemory | None = None
+    """The allocator's snapshot of the same run."""
     light: StoredLightPass | None = None
     """Steps of the same run with the GPU's activity only."""
     launches: Launches | None = None
@@ -159,6 +162,7 @@ def _of_bundle(path: Path, bundle_files: Bundle) -> Input:
         facts=tuple(bundle_files.facts().items()),
         rank=bundle_files.rank,
         plain_step_ns=bundle_files.plain_step_ns,
+        memory=bundle_files.memory,
         light=bundle_files.light,
         launches=bundle_files.launches if is_torch else None,
         bundle=bundle_files if is_torch else None,

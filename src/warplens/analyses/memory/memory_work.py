@@ -100,6 +100,11 @@ class MemoryWork:
     def quality_notes(self) -> list[Note]:
         notes = [*self.history.notes, *self._notes, *(note for device in self.history.devices for note in device.notes)]
         for device in self.devices:
+            most = self.facts.of_device(device.history.device).max_memory_allocated
+            if most is not None and most > device.history.peak_bytes:
+                seen = format_bytes(device.history.peak_bytes)
+                detail = f"{format_bytes(most)} on {device.history.device}, in it {seen}"
+                notes.append(Note("memory_peak_outside", detail=detail))
             start = int(device.unrecorded[0]) if len(device.unrecorded) else 0
             if start > 0:
                 notes.append(Note("memory_not_recorded", 0, f"{format_bytes(start)} of {device.history.device}"))

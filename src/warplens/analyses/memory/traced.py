@@ -35,8 +35,10 @@ FAR_NS: Final = 3_600_000_000_000
 @shared
 def memory_work(work: Workspace) -> MemoryWork:
     recorded = None if work.read_memory is None else work.read_memory()
-    if recorded is None:
-        return MemoryWork(profiled.profiled_history(work.trace), places=lambda device: _own_places(work, device))
+    if recorded is None or recorded.is_empty:
+        notes = () if recorded is None else recorded.snapshot.quality.notes
+        history = profiled.profiled_history(work.trace)
+        return MemoryWork(history, places=lambda device: _own_places(work, device), notes=notes)
     origin_ns, notes = _origin(work, recorded)
     history = snapshot_history(recorded.snapshot, origin_ns, recorded.facts)
     return MemoryWork(history, recorded.facts, origin_ns, lambda device: _joined_places(work, device), notes)

@@ -34,6 +34,7 @@ from warplens.readers.bundle.launches import Launches
 from warplens.readers.bundle.launches import parse as parse_launches
 from warplens.readers.bundle.light import StoredLightPass
 from warplens.readers.bundle.manifest import NOT_JSON, Manifest, environment_facts, parse_manifest
+from warplens.readers.bundle.memory import StoredMemory, memory_of
 from warplens.readers.bundle.timing import Timing
 from warplens.readers.bundle.timing import parse as parse_timing
 from warplens.readers.shared.stored_file import DAMAGED_ZIP, ZIP_MAGIC, StoredFile
@@ -129,6 +130,11 @@ class Bundle:
         if file is None or not isinstance(self._timing, Timing):
             return None
         return StoredLightPass(file, self._timing.light_marks_ns)
+
+    @property
+    def memory(self) -> StoredMemory | None:
+        """The memory snapshot, not read yet."""
+        return memory_of(self.contents, self.path, self.max_bytes)
 
     def notes(self) -> list[Note]:
         """What the capture itself has to say of its completeness."""

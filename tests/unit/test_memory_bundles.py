@@ -1,0 +1,160 @@
+"""A trace with the memory snapshot of the same run: in a bundle, or given beside it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import warplens
+from memory_snapshots import BUILD, MB, START_US, Allocator, frame, snapshot, train, written
+from support import SHARED, kernel, launch, memory, op
+from warplens.capture.bundle import Staging
+from warplens.cli import main
+from warplens.errors import FormatError
+from warplens.model.table import Column
+
+RECORDED = sorted((SHARED / "traces" / "memory").glob("*/manifest.json"))
+"""Bundles recorded with `warplens profile --memory` on a GPU."""
+
+
+def trace_text(events: list[dict[str, Any]]) -> str:
+    """Its times count from the moment at which the simulated allocator starts."""
+    properties = [{"id": 0, "name": "NVIDIA H200", "totalGlobalMem": 150_000_000_000}]
+    header = {"deviceProperties": properties, "baseTimeNanoseconds": START_US * 1000}
+    return json.dumps({**header, "traceEvents": events})
+
+
+def events_beside(gpu: Allocator) -> list[dict[str, Any]]:
+    """The profiler's own memory events of the same allocations, each inside an op."""
+    rows: list[dict[str, Any]] = [launch(1, 1, 1), kernel("k", 5, 900, 1)]
+    for entry, allocated, reserved in zip(gpu.trace, gpu.allocated, gpu.reserved, strict=True):
+        ts = entry["time_us"] - START_US
+        if entry["action"] == "alloc":
+            rows += [op("aten::mm", ts - 2, 4), memory(ts, entry["size"], allocated, reserved, address=entry["addr"])]
+    return rows
+
+
+def bundle(folder: Path, gpu: Allocator, facts: dict[str, Any] | bytes | None = None, content: bytes = b"") -> Path:
+    staging = Staging(folder / "run")
+    staging.path("trace.json.gz").write_bytes(gzip.compress(trace_text(events_beside(gpu)).encode()))
+    packed = gzip.compress(content or pickle.dumps(snapshot(gpu)))
+    staging.path("memory_snapshot.pickle.gz").write_bytes(packed)
+    if isinstance(facts, dict):
+        staging.write_json("memory.json", facts)
+    elif facts is not None:
+        staging.path("memory.json").write_bytes(facts)
+    return staging.finish({"status": "complete", "backend": "torch", "command": ["warplens"], "notes": [], "gpu": True})
+
+
+def codes(profile: Any) -> set[str]:
+    return set(profile.table("quality").frame["code"].to_list())
+
+
+def test_a_bundles_snapshot_is_joined_with_the_ops_of_its_trace(tmp_path: Path) -> None:
+    gpu = train(steps=2)
+    profile = warplens.open(bundle(tmp_path, gpu), cache=False)
+    frame = profile.table("memory_peak").frame
+    assert frame.filter(pl.col("category") == "activations")["op"].to_list() == ["aten::mm"]
+    assert profile.table("memory_timeline").frame["allocated_bytes"].max() == gpu.peak
+    assert "fragmentation" in profile.report_names
+    first_ms = profile.table("memory_timeline").frame["start_ms"][0]
+    assert first_ms == pytest.approx((gpu.trace[0]["time_us"] - START_US) / 1e3, abs=0.05)
+
+
+def test_names_of_the_capture_come_before_everything_else(tmp_path: Path) -> None:
+    gpu = Allocator()
+    address = gpu.alloc(5 * MB, [frame("/home/me/x.py", 3, "make")])
+    gpu.alloc(3 * MB, BUILD)
+    tensors = [
+        {"kind": "parameter", "name": "head.weight", "module": "Model.head", "state": "", "device": 0,
+         "address": address, "bytes": 5 * MB, "time_ns": (START_US + 500) * 1000},
+        {"kind": "buffer", "name": "on the host", "module": "", "device": -1, "address": address, "bytes": 1, "time_ns": 0},
+    ]  # fmt: skip
+    facts = {"version": 1, "devices": {"0": {"max_memory_allocated": gpu.peak, "start": {"a": 1}}}, "tensors": tensors}
+    profile = warplens.open(bundle(tmp_path, gpu, facts), cache=False)
+    [row] = profile.table("memory_peak").frame.filter(pl.col("name") != "").to_dicts()
+    assert (row["category"], row["name"], row["module"]) == ("parameters", "head.weight", "Model.head")
+    assert row["how"] == "named parameter by the capture"
+    assert "memory_peak_outside" not in codes(profile)
+
+
+def test_a_peak_outside_of_the_window_is_noted(tmp_path: Path) -> None:
+    gpu = train(steps=1)
+    facts = {"version": 1, "devices": {"0": {"max_memory_allocated": gpu.peak + MB}}}
+    assert "memory_peak_outside" in codes(warplens.open(bundle(tmp_path, gpu, facts), cache=False))
+
+
+@pytest.mark.parametrize("facts", [b"{", b'{"version": 7}', b'{"version": 1, "tensors": [{"kind": 1}]}'])
+def test_damaged_names_cost_the_names_only(facts: bytes, tmp_path: Path) -> None:
+    gpu = train(steps=1)
+    profile = warplens.open(bundle(tmp_path, gpu, facts), cache=False)
+    assert profile.table("memory_timeline").frame["allocated_bytes"].max() == gpu.peak
+    assert "memory_unread" in codes(profile)
+
+
+def test_a_damaged_snapshot_of_a_bundle_leaves_the_events_of_the_profiler(tmp_path: Path) -> None:
+    profile = warplens.open(bundle(tmp_path, train(steps=1), content=b"\x80\x04cos\nsystem\n."), cache=False)
+    assert "memory_unread" in codes(profile)
+    assert len(profile.table("memory_peak")) > 0
+    assert len(profile.table("kernels")) == 1
+
+
+def test_a_snapshot_can_be_given_beside_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gpu = train(steps=2)
+    trace = tmp_path / "trace.json"
+    trace.write_text(trace_text([launch(1, 1, 1), kernel("k", 5, 900, 1)]))
+    file = written(tmp_path / "s.pickle", snapshot(gpu))
+    assert main(["show", str(trace), "memory_peak", "--memory-snapshot", str(file), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert sum(row["bytes"] for row in rows) == gpu.reserved[gpu.allocated.index(gpu.peak)]
+    file.write_bytes(b"\x80\x04cos\nsystem\n.")
+    with pytest.raises(FormatError, match="opcode GLOBAL"):
+        warplens.open(trace, memory_snapshot=file)
+
+
+def test_a_snapshot_with_another_clock_counts_from_its_own_beginning(tmp_path: Path) -> None:
+    gpu = train(steps=1)
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps([launch(1, 1, 1), kernel("k", 5, 900, 1)]))
+    profile = warplens.open(trace, memory_snapshot=written(tmp_path / "s.pickle", snapshot(gpu)))
+    assert profile.table("memory_timeline").frame["start_ms"][0] == 0
+    assert "memory_clock" in codes(profile)
+
+
+def test_a_recomputed_module_has_its_cost_from_the_trace(tmp_path: Path) -> None:
+    from warplens.advice.held_memory import MemoryFigures, activations
+
+    profile = warplens.open(written(tmp_path / "s.pickle", snapshot(train())))
+    tables = {name: profile.table(name) for name in profile.table_names}
+    peak = tables["memory_peak"]
+    module = pl.when(pl.col("category") == "activations").then(pl.lit("GPT/Block_*/MLP_*")).otherwise(pl.lit(""))
+    tables["memory_peak"] = warplens.Table(
+        peak.name, peak.meaning, peak.columns, peak.frame.with_columns(module=module)
+    )
+    sums = [(f"GPT_0/Block_{number}", 500.0) for number in range(4)]
+    columns = [Column("module", "", "", pl.String), Column("subtree_forward_us", "", "us", pl.Float64)]
+    tables["modules"] = warplens.Table.from_rows("modules", "", columns, sums)
+    tables["steps"] = warplens.Table.from_rows("steps", "", [Column("step", "", "", pl.Int64)], [(0,), (1,)])
+    [finding] = activations(MemoryFigures(tables))
+    assert finding.place == "GPT/Block_*"
+    assert "4 instances; recomputing costs 1.000 ms of GPU time a step" in finding.evidence
+
+
+@pytest.mark.parametrize("manifest", RECORDED, ids=lambda path: path.parent.name)
+def test_the_peak_of_a_recorded_program_is_what_the_allocator_says(manifest: Path) -> None:
+    profile = warplens.open(manifest.parent, cache=False)
+    facts = json.loads((manifest.parent / "memory.json").read_text())
+    frame = profile.table("memory_timeline").frame
+    for device, stats in facts["devices"].items():
+        own = frame.filter(pl.col("device") == f"GPU {device}")
+        assert own["allocated_bytes"].max() == stats["max_memory_allocated"]
+        assert own["allocated_bytes"][-1] == stats["end"]["allocated_bytes.all.current"]
+    # The profiler's own totals of the same calls.
+    totals = profile.trace.memory.filter(pl.col("device").str.starts_with("GPU"))["allocated_bytes"]
+    assert frame["allocated_bytes"].max() == totals.max()
