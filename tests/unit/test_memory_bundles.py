@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ import pytest
 
 import warplens
 from memory_snapshots import BUILD, MB, START_US, Allocator, frame, snapshot, train, written
-from support import SHARED, kernel, launch, memory, op
+from support import ROOT, SHARED, kernel, launch, memory, op
+from warplens.analyses.memory.traced import memory_work
 from warplens.capture.bundle import Staging
 from warplens.cli import main
 from warplens.errors import FormatError
+from warplens.model.memory_snapshot import ACTION
 from warplens.model.table import Column
 
-RECORDED = sorted((SHARED / "traces" / "memory").glob("*/manifest.json"))
+RECORDED = sorted([*(SHARED / "traces" / "memory").glob("*.zip"), *(ROOT / "samples" / "memory").glob("*.zip")])
 """Bundles recorded with `warplens profile --memory` on a GPU."""
 
 
@@ -146,15 +149,22 @@ def test_a_recomputed_module_has_its_cost_from_the_trace(tmp_path: Path) -> None
     assert "4 instances; recomputing costs 1.000 ms of GPU time a step" in finding.evidence
 
 
-@pytest.mark.parametrize("manifest", RECORDED, ids=lambda path: path.parent.name)
-def test_the_peak_of_a_recorded_program_is_what_the_allocator_says(manifest: Path) -> None:
-    profile = warplens.open(manifest.parent, cache=False)
-    facts = json.loads((manifest.parent / "memory.json").read_text())
-    frame = profile.table("memory_timeline").frame
-    for device, stats in facts["devices"].items():
-        own = frame.filter(pl.col("device") == f"GPU {device}")
-        assert own["allocated_bytes"].max() == stats["max_memory_allocated"]
-        assert own["allocated_bytes"][-1] == stats["end"]["allocated_bytes.all.current"]
-    # The profiler's own totals of the same calls.
-    totals = profile.trace.memory.filter(pl.col("device").str.starts_with("GPU"))["allocated_bytes"]
-    assert frame["allocated_bytes"].max() == totals.max()
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
+def test_sums_of_a_recorded_program_are_the_allocators_and_the_profilers(path: Path) -> None:
+    profile = warplens.open(path, cache=False).with_timeline()
+    with zipfile.ZipFile(path) as archive:
+        facts = json.loads(archive.read("memory.json"))
+    [history] = memory_work(profile.workspace).history.devices
+    stats = facts["devices"]["0"]
+    assert history.peak_bytes == stats["max_memory_allocated"]
+    assert history.reserved is not None
+    assert int(history.reserved.max()) == stats["max_memory_reserved"]
+    # Every call of the allocator is in the trace too, with the total after it.
+    recorded = profile.workspace.read_memory
+    assert recorded is not None
+    actions = recorded().snapshot.events["action"].is_in([ACTION["alloc"], ACTION["free_requested"]])
+    totals = profile.trace.memory.filter(pl.col("device") == "GPU 0")["allocated_bytes"]
+    assert history.allocated[actions.to_numpy()].tolist() == totals.to_list()
+    frame = profile.table("memory_peak").frame
+    beside = pl.col("category").is_in(["cache", "fragmentation"])
+    assert frame.filter(~beside)["bytes"].sum() == history.peak_bytes

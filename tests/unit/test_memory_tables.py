@@ -112,6 +112,15 @@ def test_recomputed_activations_workspaces_and_caches_are_told_apart(tmp_path: P
     assert (held["workspace"], held["kv cache"], held["activations"]) == (2 * MB, 3 * MB, 4 * MB)
 
 
+def test_what_stays_and_has_the_size_of_a_librarys_workspace_is_one(tmp_path: Path) -> None:
+    gpu = Allocator()
+    gpu.alloc(32 * MB, FORWARD)
+    gpu.free(gpu.alloc(32 * MB, FORWARD))
+    profile = opened(gpu, tmp_path)
+    frame = profile.table("allocations").frame
+    assert dict(frame.select("category", "count").iter_rows()) == {"workspace": 1, "temporary": 1}
+
+
 def test_lines_are_the_users_own(tmp_path: Path) -> None:
     frame = opened(train(), tmp_path).table("memory_peak").frame
     assert frame.filter(pl.col("category") == "activations")["line"].to_list() == [f"{MODEL}:12 forward"]

@@ -9,7 +9,7 @@ from warplens.model.rule import Explanation, Thresholds, threshold
 
 
 class MemoryThresholds(Thresholds):
-    activations_percent = threshold(25.0, "below, recomputing costs more time than the memory is worth")
+    activations_percent = threshold(10.0, "below, recomputing costs more time than the memory is worth")
     loss_percent = threshold(10.0, "logits of a small vocabulary are not worth a fused loss")
     gradients_percent = threshold(5.0, "smaller gradients are within the rounding of blocks")
     state_percent = threshold(20.0, "below, another optimizer changes the peak little")
@@ -56,8 +56,8 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     ),
     "WL506": Explanation(
         "A peak that one tensor makes",
-        "One allocation that is not kept for long makes the peak. The gain is the difference to the peak of the same "
-        "history without the allocations of that place. Reported from {tensor_percent:g} % of the peak.",
+        "One allocation that is no activation and is not kept makes the peak. The gain is the difference to the peak "
+        "of the same history without the allocations of that place. Reported from {tensor_percent:g} % of the peak.",
     ),
 }
 ADVICE: Final[Mapping[str, str]] = {

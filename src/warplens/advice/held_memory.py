@@ -11,6 +11,7 @@ import polars as pl
 
 from warplens.advice.held_explanations import ADVICE, BF16_STATE, EXPLANATIONS, THRESHOLDS
 from warplens.advice.rows import TableRow, numbered
+from warplens.analyses.work.places import pattern_of
 from warplens.model.finding import Evidence, Finding, ranked
 from warplens.model.records import records
 from warplens.model.rule import RuleSet
@@ -19,7 +20,9 @@ from warplens.units import format_bytes, format_ms, plural
 
 TABLES: Final = ("memory_peak", "memory_timeline", "allocations", "fragmentation")
 OF_A_TRACE: Final = ("modules", "steps")
-PASSING: Final = ("temporary", "activations", "unknown", "workspace")
+PASSING: Final = ("temporary", "activations", "unknown")
+CONTAINERS: Final = ("Sequential", "ModuleList", "ModuleDict")
+"""Modules that only hold others."""
 REPEATED: Final = "_*"
 """What ends a module that several instances of are one place."""
 MOST_ROWS: Final = 6
@@ -97,14 +100,18 @@ class MemoryFigures(msgspec.Struct, frozen=True, dict=True):
         return f"{format_bytes(size)} of {format_bytes(self.peak_bytes)} at the peak ({self.percent(size):.0f} %)"
 
     @cached_property
-    def forward_ms(self) -> dict[str, float]:
-        """Forward GPU time of each module path per step, with what is inside; empty without a trace."""
+    def forward_of_places(self) -> dict[str, tuple[int, float]]:
+        """By module without its instances' numbers: how many there are, and the forward GPU time of all per step, with
+        what is inside; empty without a trace."""
         modules, steps = self.tables.get("modules"), self.tables.get("steps")
         if modules is None or steps is None:
             return {}
         count = max(1, len(steps.frame))
-        rows = modules.frame.select("module", "subtree_forward_us").iter_rows()
-        return {module: us / 1e3 / count for module, us in rows}
+        places: dict[str, tuple[int, float]] = {}
+        for module, us in modules.frame.select("module", "subtree_forward_us").iter_rows():
+            number, ms = places.get(pattern_of(module), (0, 0.0))
+            places[pattern_of(module)] = number + 1, ms + us / 1e3 / count
+        return places
 
 
 def activations(figures: MemoryFigures) -> Iterator[Finding]:
@@ -112,7 +119,7 @@ def activations(figures: MemoryFigures) -> Iterator[Finding]:
     groups: dict[str, list[HolderRow]] = {}
     for row in figures.holders:
         if row.category == "activations" and not row.is_loss:
-            groups.setdefault(_repeated_module(row.module) or row.line or row.op, []).append(row)
+            groups.setdefault(_repeated_module(figures, row.module) or row.line or row.op, []).append(row)
     for place, rows in groups.items():
         held = sum(row.bytes for row in rows)
         if not place or figures.percent(held) < THRESHOLDS.activations_percent:
@@ -134,23 +141,19 @@ def activations(figures: MemoryFigures) -> Iterator[Finding]:
         )
 
 
-def _repeated_module(module: str) -> str:
-    """The outermost module that is one of several.
-
-    >>> _repeated_module("GPT/Block_*/MLP_*"), _repeated_module("GPT")
-    ('GPT/Block_*', 'GPT')
-    """
+def _repeated_module(figures: MemoryFigures, module: str) -> str:
+    """The outermost module around that there are several of; the module itself where there is none."""
     parts = module.split("/")
-    last = next((number for number, part in enumerate(parts) if part.endswith(REPEATED)), len(parts) - 1)
-    return "/".join(parts[: last + 1])
+    for number, part in enumerate(parts):
+        outer = "/".join(parts[: number + 1])
+        if part.endswith(REPEATED) and not part.startswith(CONTAINERS) and _instances(figures, outer)[0] != 1:
+            return outer
+    return module
 
 
 def _instances(figures: MemoryFigures, place: str) -> tuple[int, float]:
-    """How many modules a place stands for, and what their forward passes take of a step; 1 where that is not known."""
-    from warplens.analyses.work.places import pattern_of
-
-    own = [ms for module, ms in figures.forward_ms.items() if pattern_of(module) == place]
-    return max(1, len(own)), sum(own)
+    """How many modules a place stands for, and what their forward passes take of a step; 0 where that is not known."""
+    return figures.forward_of_places.get(place, (0, 0.0))
 
 
 def loss(figures: MemoryFigures) -> Iterator[Finding]:
@@ -243,7 +246,11 @@ def one_tensor(figures: MemoryFigures) -> Iterator[Finding]:
     single = [
         row
         for row in figures.holders
-        if row.count == 1 and row.category in PASSING and not row.is_loss and row.saves_bytes is not None
+        if row.count == 1
+        and row.category in PASSING
+        and row.category != "activations"
+        and not row.is_loss
+        and row.saves_bytes is not None
     ]
     row = max(single, key=lambda each: each.saves_bytes or 0, default=None)
     if row is None or figures.percent(row.saves_bytes or 0) < THRESHOLDS.tensor_percent:

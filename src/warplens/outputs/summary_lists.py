@@ -15,7 +15,7 @@ from warplens.printable import clean
 from warplens.units import format_bytes, format_count, format_ms, format_percent
 
 Line = tuple[str, str]
-MAX_HOLDERS = 4
+MAX_HOLDERS = 3
 NOT_ALLOCATED = ("cache", "fragmentation")
 """Categories of `memory_peak` that are reserved and not allocated."""
 MAX_KERNELS = 6
@@ -178,6 +178,6 @@ def memory_text(peak: Table) -> str:
     )
     whole = int(frame["bytes"].sum())
     free = int(sums.filter(pl.col("category").is_in(NOT_ALLOCATED))["bytes"].sum())
-    parts = [f"{format_bytes(whole - free)} of {format_bytes(whole)} reserved at the peak ({device})"]
+    parts = [f"peak {format_bytes(whole - free)} of {format_bytes(whole)} reserved on {device}"]
     parts += [f"{category} {format_percent(percent)}" for category, _, percent in sums.head(MAX_HOLDERS).iter_rows()]
     return " · ".join(parts)

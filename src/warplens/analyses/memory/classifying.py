@@ -51,6 +51,10 @@ KINDS: Final = {
 }  # fmt: skip
 
 
+LIBRARY_BYTES: Final = {32 << 20: "cuBLAS", 8_519_680: "cuBLAS", 1 << 20: "cuBLASLt"}
+"""What PyTorch asks for as the workspace of a library's handle: on Hopper and later, on older GPUs, for cuBLASLt."""
+
+
 class Facts(NamedTuple):
     """Of an allocation and its end, in words of `labels`."""
 
@@ -105,11 +109,15 @@ def classified(device: DeviceHistory, facts: Sequence[Facts], names: Mapping[int
     end_labels = zip(ends.tolist(), (fact.end_label for fact in facts), strict=True)
     passes = Passes(len(device.times_ns), [*end_labels, *zip(begins.tolist(), labels, strict=True)])
     rows = []
-    addresses = held["address"].to_list()
+    addresses, requested = held["address"].to_list(), held["requested_bytes"].to_list()
     for number, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
         named = _named(names.get(addresses[number], ()), begin, end, device)
         if named is not None:
             rows.append((KINDS[named.kind], f"named {named.kind} by the capture", named.name, named.module))
+            continue
+        library = LIBRARY_BYTES.get(requested[number]) if end == NEVER else None
+        if library is not None and labels[number] in (FORWARD, BACKWARD, NO_STACK):
+            rows.append((WORKSPACES, f"kept to the end, and of the size of {library}'s workspace", "", ""))
             continue
         category, how = _category(labels[number], facts[number], begin, end, passes)
         rows.append((category, how, "", ""))

@@ -255,7 +255,7 @@ class _Replay:
         notes = []
         before = held.filter(pl.col("begin") < 0)
         where = f"GPU {self.device}"
-        if len(before) and len(self.events):
+        if len(before) and self.events and not self.first_blocks:  # else the capture noted them
             notes.append(Note("memory_before", len(before), where))
         if self.differences:
             notes.append(Note("memory_differs", self.differences, where))
