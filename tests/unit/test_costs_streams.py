@@ -217,6 +217,9 @@ MOVEMENTS: list[tuple[str, tuple[Argument, ...], float, float]] = [
         for name in ("scatter_add", "scatter_add_")
     ],
     ("aten::index_add_", (fp32(100, 8), "0", int64(3), fp32(3, 8), "1"), 24, 8 * 3 + 3 * 4 * 24),
+    ("aten::index_copy_", (bf16(2, 100, 8), "1", int64(3), bf16(2, 3, 8)), 0, 8 * 3 + 2 * 2 * 48),
+    ("aten::_index_put_impl_", (bf16(100, 8), None, bf16(3, 8), "False", "False"), 0, 2 * 2 * 24),
+    ("aten::index_put_", (fp32(100, 8), None, fp32(3, 8), "True"), 24, 3 * 4 * 24),
     *[
         (f"aten::{name}", (bf16(2, 10, 64), int64(2, 10), "500", "-1", "False"), 1280, 2 * 1280 + 8 * 20 + 2 * 500 * 64)
         for name in ("embedding_dense_backward", "embedding_backward")

@@ -6,6 +6,7 @@ from typing import Final
 
 from warplens.costs.cost import MATRIX, VECTOR, Cost
 from warplens.costs.family import Family
+from warplens.costs.indexing import IndexedElements
 from warplens.costs.lists import MultiTensor
 from warplens.costs.ops import FOREACH_FLOP, OPS
 from warplens.costs.pointwise import SAME_TENSOR, Pointwise, is_in_place
@@ -84,7 +85,7 @@ def cost_or_reason(call: Call, chunks: int = 0) -> Cost | str | None:
         family = OPS.get(name) or (OPS.get(name[:-1]) if is_in_place(name) else None)
     if family is None and name.startswith(FOREACH):
         family = _foreach(call, name)
-    if isinstance(family, MultiTensor):
+    if isinstance(family, MultiTensor | IndexedElements):
         return family.cost(call, chunks)
     return family.cost(call) if family is not None else None
 

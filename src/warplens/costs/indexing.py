@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
 from warplens.costs.cost import Cost
-from warplens.costs.tensors import Call, Tensor, product
+from warplens.costs.tensors import MAX_ELEMENTS, Call, Tensor, product
 
 FAMILY = "indexing"
+GATHER = re.compile(r"vectorized_gather_kernel<(\d{1,2}),")
+"""Bytes that a thread moves at once."""
+GATHER_THREADS = 256
+ELEMENTS = re.compile(r"index_elementwise_kernel<(\d{1,4}), (\d{1,2}),")
+"""Threads of a block, and elements of a thread."""
+FROM_GRID = "elements are counted from the launch grid, to within one block; indices are not recorded"
+NO_INDICES = "indices are not recorded; every value is taken to have one place"
 
 
 def _cost(index: Tensor, moved_elements: int, table: Tensor, sides: float, flop: float = 0.0) -> Cost:
@@ -48,17 +57,58 @@ class Elements(Struct, frozen=True):
 
 
 class AddedRows(Struct, frozen=True):
-    """SelectedRows of a source added into a table: `index_add_`, where the touched rows are read and written."""
+    """Slices of a source put into a table: added (`index_add_`), where the touched ones are read too, or copied."""
 
     table: int
     index: int
     source: int
+    adds: bool = True
 
     def cost(self, call: Call) -> Cost | None:
         table, index, source = (call.tensor(argument) for argument in (self.table, self.index, self.source))
         if table is None or index is None or source is None:
             return None
-        return _cost(index, source.numel, source, 3, flop=source.numel)
+        return _cost(index, source.numel, source, 3 if self.adds else 2, flop=source.numel * self.adds)
+
+
+class IndexedElements(Struct, frozen=True):
+    """`index`, whose indices are not recorded: the launch tells how much it picks.
+
+    Whole rows have one column of blocks each, as high as the row is long; single elements share blocks of so many.
+    """
+
+    def cost(self, call: Call, chunks: int = 0) -> Cost | None:
+        table, rows, elements = call.tensor(0), GATHER.search(call.kernel), ELEMENTS.search(call.kernel)
+        if table is None or not table.shape or not 0 < chunks <= MAX_ELEMENTS or not table.numel:
+            return None
+        row = table.numel // table.shape[0]
+        if rows:
+            blocks_per_row = max(1, -(-int(row * table.item_bytes) // (GATHER_THREADS * max(1, int(rows[1])))))
+            picked, moved, why = chunks // blocks_per_row * row, 8.0 * (chunks // blocks_per_row), ""
+        elif elements:
+            picked, moved, why = chunks * int(elements[1]) * int(elements[2]), 0.0, FROM_GRID
+        else:
+            return None
+        moved += 2 * picked * table.item_bytes
+        params = (("elements", picked), ("table", table.shape[0]))
+        return Cost(FAMILY, 0.0, moved, table.dtype, params=params, approximate=why)
+
+
+class PutValues(Struct, frozen=True):
+    """`index_put_`: each value is written, or added, to one place; the list of indices is not recorded."""
+
+    table: int = 0
+    values: int = 2
+    accumulate: int = 3
+
+    def cost(self, call: Call) -> Cost | None:
+        table, values = call.tensor(self.table), call.tensor(self.values)
+        if table is None or values is None or values.numel < 2:
+            return None  # one value for all places says nothing of their number
+        adds = call.flag(self.accumulate)
+        moved = values.bytes + (2 if adds else 1) * values.numel * table.item_bytes
+        params = (("elements", values.numel), ("table", product(table.shape[:1])))
+        return Cost(FAMILY, values.numel * adds, moved, table.dtype, params=params, approximate=NO_INDICES)
 
 
 class EmbeddingBackward(Struct, frozen=True):

@@ -13,7 +13,7 @@ from warplens.costs.attention import BOTTOM_RIGHT, AttentionOp
 from warplens.costs.convolution import Convolution
 from warplens.costs.family import Family
 from warplens.costs.gemm import Gemm, GroupedGemm
-from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, SelectedRows
+from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, IndexedElements, PutValues, SelectedRows
 from warplens.costs.lists import JoinedTensors, MultiTensor
 from warplens.costs.pointwise import Pointwise
 from warplens.costs.streams import (
@@ -272,6 +272,10 @@ MOVEMENTS: Final[dict[str, Family]] = {
     "aten::scatter_add_": Elements(0, 2, 3.0, adds=True),
     "aten::scatter_add": Elements(0, 2, 3.0, adds=True),
     "aten::index_add_": AddedRows(0, 2, 3),
+    "aten::index": IndexedElements(),
+    "aten::index_copy_": AddedRows(0, 2, 3, adds=False),
+    "aten::index_put_": PutValues(),
+    "aten::_index_put_impl_": PutValues(),
     "aten::embedding_dense_backward": EmbeddingBackward(),
     "aten::embedding_backward": EmbeddingBackward(),
 }

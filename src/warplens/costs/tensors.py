@@ -98,6 +98,8 @@ class Call(Struct, frozen=True):
     args: tuple[Tensor | tuple[Tensor, ...] | str | None, ...] = ()
     list_item_bytes: float = 0.0
     """Element size of tensor lists, whose dtypes are not recorded; from the kernel's name, 0 where it is unknown."""
+    kernel: str = ""
+    """The kernel that takes most of its time, for ops whose arguments do not say how much they move."""
     mark: IterationMark | None = None
     """Of the iteration around the call, for ops that read its requests' lengths."""
     inner: tuple[Call, ...] = ()
@@ -146,7 +148,9 @@ def product(sizes: Iterable[int]) -> int:
     return result
 
 
-def parse_call(op: str, dims: str, types: str, strides: str, concrete: str, list_item_bytes: float = 0.0) -> Call:
+def parse_call(
+    op: str, dims: str, types: str, strides: str, concrete: str, list_item_bytes: float = 0.0, kernel: str = ""
+) -> Call:
     """A call from the four recorded lists, each a JSON text or empty.
 
     >>> parse_call("aten::mm", "[[2, 3], [3, 4]]", '["float", "c10::Half"]', "[[3, 1], [4, 1]]", '["", ""]').tensor(1)
@@ -155,7 +159,7 @@ def parse_call(op: str, dims: str, types: str, strides: str, concrete: str, list
     shapes, dtypes, steps, values = (_decoded(text) for text in (dims, types, strides, concrete))
     count = max(len(shapes), len(dtypes))
     args = tuple(_argument(*(_at(part, index) for part in (shapes, dtypes, steps, values))) for index in range(count))
-    return Call(op, args, list_item_bytes)
+    return Call(op, args, list_item_bytes, kernel)
 
 
 def _decoded(text: str) -> list[object]:

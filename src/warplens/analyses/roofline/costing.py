@@ -262,7 +262,8 @@ def _group_cost(work: Workspace, group: CallGroup, assumed: set[int], contexts: 
     if not has_model(op) and group.op not in assumed:
         return "no model" if group.spec >= 0 or "::" in op else NO_SHAPES if group.is_op else "no op"
     dims, types, strides, concrete = trace.specs.row(group.spec) if group.spec >= 0 else ("",) * 4
-    call = parse_call(op, dims, types, strides, concrete, _list_item_bytes(work, group.kernel))
+    item_bytes, kernel = _list_item_bytes(work, group.kernel), trace.names[group.kernel]
+    call = parse_call(op, dims, types, strides, concrete, item_bytes, kernel)
     if group.context:
         call = msgspec.structs.replace(call, **contexts[group.context]._asdict())
     cost = assumed_pointwise(call) if group.op in assumed else cost_or_reason(call, group.blocks)
