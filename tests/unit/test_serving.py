@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import warplens
-from serving_traces import asynchronous, decode_loop, generate_loop, mark, vllm
+from serving_traces import GEMM, Work, asynchronous, decode_loop, generate_loop, mark, passes, vllm
 from support import SHARED, Opened, annotation, frame, kernel, launch, op
 from warplens.analyses.serving.iterations import find_iterations
 from warplens.errors import WarplensError
@@ -114,6 +114,23 @@ def test_the_time_between_two_tokens_has_the_prompts_in_between(opened: Opened) 
     assert slow["cause_ms"] == pytest.approx(1.1)
 
 
+def test_requests_that_a_prompt_begins_do_not_wait_for_it(opened: Opened) -> None:
+    """Two answers to the same number of requests, one after the other: nobody decodes while the second is read."""
+    answer = [vllm(8, 800), *[vllm(decode=8)] * 6]
+    latency = opened(passes([*answer, *answer], Work(GEMM, 100))).table("token_latency").to_dicts()
+    assert "prefill in between" not in {row["part"] for row in latency}
+    assert (latency[0]["tokens"], latency[0]["max_ms"]) == (88, pytest.approx(0.102))
+
+
+def test_only_requests_from_before_a_prompt_wait_for_it(opened: Opened) -> None:
+    names = [vllm(8, 800), *[vllm(decode=8)] * 6, vllm(1, 100), *[vllm(decode=9)] * 6]
+    latency = opened(passes(names, Work(GEMM, 100))).table("token_latency").to_polars()
+    # 5 intervals of 8 requests, then one of 8 that waited and 1 that began, and 5 of 9.
+    waits = latency.row(by_predicate=pl.col("part") == "prefill in between", named=True)
+    assert waits["tokens"] == 5 * 8 + 9 + 5 * 9
+    assert waits["mean_ms"] == pytest.approx(8 * 0.102 / 94, abs=1e-6)
+
+
 def test_a_late_host_and_a_slow_collective_are_told_apart(opened: Opened) -> None:
     profile = opened(decode_loop(30, prompts_at=(0,), late_at=10, slow_collective_at=20))
     causes = {row["iteration"]: row["cause"] for row in profile.table("slow_iterations").to_dicts()}
@@ -200,5 +217,9 @@ def test_passes_of_an_engine_are_the_steps_of_its_trace(opened: Opened) -> None:
     profile = opened(decode_loop(6, prompts_at=(0,)))
     assert columns(profile, "steps", "step", "count") == [(number, 2) for number in range(6)]
     assert not any(note.code in ("no_steps", "steps_guessed") for note in profile.trace.quality.notes)
-    inside_profiler_step = [annotation("ProfilerStep#3", 0, 5000), *decode_loop(6, prompts_at=(0,))]
-    assert len(opened(inside_profiler_step).table("steps")) == 6
+
+
+def test_steps_that_the_program_marks_may_have_many_passes(opened: Opened) -> None:
+    profile = opened([annotation("ProfilerStep#3", 0, 5000), *decode_loop(6, prompts_at=(0,))])
+    assert columns(profile, "steps", "step", "count") == [(3, 12)]
+    assert len(profile.table("iterations")) == 6

@@ -76,11 +76,8 @@ def _marks(trace: Trace, rows: Ints, numbers: list[int], names: list[str], origi
 
 
 def _marked(trace: Trace) -> Marks | None:
-    """Steps of the profiler, or passes of a served model where there are more of them."""
-    steps, passes = _profiler_steps(trace), _served_passes(trace)
-    if steps is None or passes is None:
-        return steps or passes
-    return passes if len(passes.numbers) > len(steps.numbers) else steps
+    """Steps that the program marks, else the passes of a served model: a step may be a whole answer of many passes."""
+    return _profiler_steps(trace) or _served_passes(trace)
 
 
 def _served_passes(trace: Trace) -> Marks | None:

@@ -1,7 +1,8 @@
 """`token_latency` and `slow_iterations`: how long a request waits for its next token, and what makes some waits long.
 
 The interval of a token is the time from the end of one pass that generates to the end of the next: passes that only
-prefill in between are part of it. It counts once for every request that generates in the pass.
+prefill in between are part of it. It counts once for every request that generates in the pass. Requests whose prompt
+was in between had no token before it: their interval begins at the end of the prompt's pass.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ def slow_iterations(work: Workspace) -> Table:
     if len(frame):
         usual = {name: float(frame[name].median()) for name in MEANINGS}  # type: ignore[arg-type]
         slow = frame.filter(pl.col("interval") > SLOW * usual["interval"]).sort("interval", descending=True)
+        slow = slow.unique("iteration", keep="first", maintain_order=True)
         rows = [_slow_row(row, usual) for row in slow.head(MOST_ROWS).iter_rows(named=True)]
     return Table.from_rows(
         "slow_iterations",
@@ -134,9 +136,10 @@ def _parts(work: Workspace) -> pl.DataFrame:
     pairs = [(before, own) for before, own in zip(ordered[:-1].tolist(), ordered[1:].tolist(), strict=True)
              if (chosen[before] and chosen[own]) or not chosen.any()]  # fmt: skip
     before, own = (np.array(side, np.int64) for side in (zip(*pairs, strict=True) if pairs else ((), ())))
-    interval = times.end_ns[own] - times.end_ns[before]
+    between = times.end_ns[own] - times.end_ns[before] - times.time_ns[own]
+    own, between, tokens = _waiting_and_new(rows, times.order, own, between)
+    interval = times.time_ns[own] + between
     late = _late_ns(work, own)
-    between = interval - times.time_ns[own]
     inside = times.time_ns[own] - times.gap_ns[own] - times.busy_ns[own] + _busy_in_gap(work, own)
     parts: dict[str, Ints | Floats] = {
         "interval": interval,
@@ -147,12 +150,39 @@ def _parts(work: Workspace) -> pl.DataFrame:
     }
     parts[MIXED] = _beyond_usual(rows, own)
     frame = rows[own].select("iteration", "phase", "start_ms", "generated_tokens", *GROUPS, OTHER)
-    requests = frame["generated_tokens"]
     return frame.with_columns(
         *(pl.Series(name, values / 1e6) for name, values in parts.items()),
-        requests.alias("requests"),
-        requests.fill_null(1).alias("tokens"),
+        frame["generated_tokens"].alias("requests"),
+        pl.Series("tokens", tokens),
     ).rename(GROUP_NAMES)
+
+
+def _waiting_and_new(rows: pl.DataFrame, order: Ints, own: Ints, between: Ints) -> tuple[Ints, Ints, Ints]:
+    """Each pass once for the requests that waited for prompts, and once for those that the prompts began.
+
+    Gives the passes, the time of prompts in the interval of each, and its tokens. Where nothing says how many requests
+    a pass has, none is taken to have waited.
+    """
+    tokens = rows["generated_tokens"].fill_null(1).to_numpy()
+    begun = np.minimum(_begun_since(rows, order)[own], tokens[own])
+    waiting = np.where(between > 0, tokens[own] - begun, 0)
+    new = tokens[own] - waiting
+    kept = np.flatnonzero(np.stack([waiting, new], axis=1).ravel() > 0)
+    doubled = [np.stack(pair, axis=1).ravel()[kept] for pair in ((own, own), (between, 0 * between), (waiting, new))]
+    return doubled[0], doubled[1], doubled[2]
+
+
+def _begun_since(rows: pl.DataFrame, order: Ints) -> Ints:
+    """For each pass, the requests of passes that only prefill since the last one that generates."""
+    many = np.iinfo(np.int64).max // (len(rows) + 1)
+    requests = rows["requests"].fill_null(many).to_numpy()
+    prefills = (rows["phase"] == "prefill").to_numpy()
+    begun = np.zeros(len(rows), np.int64)
+    since = 0
+    for number in order.tolist():
+        begun[number] = since
+        since = since + int(requests[number]) if prefills[number] else 0
+    return begun
 
 
 def _beyond_usual(rows: pl.DataFrame, own: Ints) -> Floats:
