@@ -93,6 +93,7 @@ constexpr Field kArgTable[] = {
     {"In split size", Type::kTextOrList},
     {"Out split size", Type::kTextOrList},
     {"Bytes", Type::kInteger},
+    {"Addr", Type::kInteger},
     {"Total Allocated", Type::kInteger},
     {"Total Reserved", Type::kInteger},
     {"Device Id", Type::kInteger},

@@ -218,18 +218,18 @@ def test_a_listed_device_without_work_is_noted(opened: Opened) -> None:
     assert [note.detail for note in profile.trace.quality.notes if note.code == "missing_devices"] == ["GPUs 1"]
 
 
-def test_memory_events_keep_their_sizes_device_and_time(opened: Opened) -> None:
+def test_memory_events_keep_their_sizes_device_time_and_address(opened: Opened) -> None:
     events = [
         op("aten::empty", 100, 10),
-        memory(103.5, 512, 2048, 4096, device=2),
-        memory(107, -512, 1536, 4096, device=2),
+        memory(103.5, 512, 2048, 4096, device=2, address=0x7F00),
+        memory(107, -512, 1536, 4096, device=2, address=0x7F00),
     ]
     events.append(memory(101, 64, 64, 0, device=-1, device_type=0))
     rows = opened(events).trace.memory.drop("lane").rows()
     assert rows == [
-        (1_000, "CPU", 64, 64, 0),
-        (3_500, "GPU 2", 512, 2048, 4096),
-        (7_000, "GPU 2", -512, 1536, 4096),
+        (1_000, "CPU", 64, 64, 0, -1),
+        (3_500, "GPU 2", 512, 2048, 4096, 0x7F00),
+        (7_000, "GPU 2", -512, 1536, 4096, 0x7F00),
     ]
 
 
