@@ -13,6 +13,7 @@ import pytest
 import warplens
 from replay_plans import listed, storage, tensor, unit, value
 from support import ROOT, Opened, kernel, launch, op
+from warplens.advice.held_memory import MEMORY_RULES
 from warplens.advice.rank_rules import JOB_RULES
 from warplens.advice.rules import CHECKS
 from warplens.errors import FormatError
@@ -280,7 +281,7 @@ def test_a_plan_is_read_as_it_was_written_and_faults_are_named(tmp_path: Path) -
 
 
 def test_every_finding_has_an_experiment_or_its_own_reason_to_have_none() -> None:
-    assert set(MAKE_VARIANTS) | set(NOT_RUN) == {*CHECKS, *JOB_RULES.codes}
+    assert set(MAKE_VARIANTS) | set(NOT_RUN) == {*CHECKS, *MEMORY_RULES.codes, *JOB_RULES.codes}
     assert not set(MAKE_VARIANTS) & set(NOT_RUN)
     assert NO_EXPERIMENT not in NOT_RUN.values()
 

@@ -190,9 +190,11 @@ OF_WHOLE_STEPS: Final = ("WL101", "WL104")
 ESTIMATED: Final = "its gain stays an estimate"
 NO_EXPERIMENT: Final = "it has no experiment; " + ESTIMATED
 OTHER_RANKS: Final = "communication needs the other ranks; " + ESTIMATED
+OF_MEMORY: Final = ("WL501", "WL502", "WL503", "WL504", "WL505", "WL506")
 OF_JOBS: Final = ("WL402", "WL403", "WL404", "WL405", "WL406", "WL407", "WL408", "WL409", "WL410", "WL411", "WL412")
 NOT_RUN: Final[Mapping[str, str]] = {
     **dict.fromkeys(OF_JOBS, "it is about several ranks, and a replay runs one GPU; " + ESTIMATED),
+    **dict.fromkeys(OF_MEMORY, "its gain is memory, and a replay measures time; " + ESTIMATED),
     # why nothing is run for other findings
     "WL102": "it is about what the trace does not show, not about time",
     "WL103": "it is about what the trace does not show, not about time",
@@ -207,5 +209,12 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "WL304": "what the host does between two graphs is not part of a replay; " + ESTIMATED,
     "WL305": "what made one step slow does not happen in a replay; " + ESTIMATED,
     "WL401": OTHER_RANKS,
+    "WL601": "what the host does between two passes is not part of a replay; " + ESTIMATED,
+    "WL602": "a graph of another batch size is not in the trace; " + ESTIMATED,
+    "WL603": "the engine decides when prompts are processed, and a replay has no requests; " + ESTIMATED,
+    "WL604": "other attention kernels are chosen by the engine's options and are not in the trace; " + ESTIMATED,
+    "WL605": "other ways to choose tokens are options of the engine and are not in the trace; " + ESTIMATED,
+    "WL606": OTHER_RANKS,
+    "WL607": "the fused kernel belongs to the engine and is not in the trace; " + ESTIMATED,
     "WL901": "it is about the trace, not about the program",
 }
