@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from warplens.advice import RULES
+from warplens.advice.held_memory import MEMORY_RULES
+from warplens.advice.rank_rules import JOB_RULES
 from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
 from warplens.model.rule import CodedRule, Explanation, RuleSet, Thresholds, threshold
 
-ALL: list[CodedRule[Any, Any]] = [*RULES, *KERNEL_RULES]
+ALL: list[CodedRule[Any, Any]] = [*RULES, *MEMORY_RULES, *JOB_RULES, *KERNEL_RULES]
 
 
 class Limits(Thresholds):
@@ -55,4 +57,4 @@ def test_every_code_explains_itself_with_its_thresholds_filled_in(rule: CodedRul
 
 def test_no_code_stands_for_two_rules() -> None:
     codes = [rule.code for rule in ALL]
-    assert len(set(codes)) == len(codes) == 42
+    assert len(set(codes)) == len(codes) == 66
