@@ -77,7 +77,7 @@ def test_two_gpus_have_twice_the_peak(opened: Opened) -> None:
 
 
 def test_without_shapes_or_a_known_gpu_there_is_no_mfu(opened: Opened) -> None:
-    assert labels(opened(steps_of_products(), gpu=H100))[-1] == "If the host took no time"
+    assert labels(opened(steps_of_products(), gpu=H100)) == ["Step without profiler", "Bound", "GPU busy"]
     assert "MFU" not in labels(opened(steps_of_products(**PRODUCT)))
 
 
@@ -148,7 +148,7 @@ def test_the_page_has_tiles_subsets_and_the_path_only_where_they_can_be_simulate
         return PageData(page_bytes(profile.document(mode=mode)).decode()).header
 
     full, bare = (header(opened(events)) for events in (steps_of_products(), [kernel(GEMM, 0, 50)]))
-    assert [tile["table"] for tile in full["tiles"]] == ["bounds", "timeline", "bounds", "bounds"]
+    assert [tile["table"] for tile in full["tiles"]] == ["bounds", "bounds", "timeline"]
     assert full["criticalPath"]["kind"]["rows"] > 0
     assert bare["criticalPath"] is None
     assert "bounds" not in [table["name"] for table in bare["tables"]]
@@ -161,12 +161,13 @@ def test_a_given_step_time_is_the_plain_one(opened: Opened) -> None:
     overview = opened(steps_of_products(**PRODUCT), gpu=H100, step_ms=0.9).overview()
     assert (overview.plain_ms, overview.plain_origin) == (pytest.approx(0.9), "given")
     assert overview.mfu_percent == pytest.approx(100 * 2 * SIZE**3 / 0.9e-3 / PEAK)
-    (step, busy, *_) = tiles(overview)
+    (step, bound, busy, *_) = tiles(overview)
     assert (step.value, step.note) == ("900.0 µs", "1.0 ms recorded")
+    assert (bound.value, bound.note) == ("Host-bound", "GPU nothing · host ≤ 499.0 µs")
     assert busy.note == "44.4 % without profiler"
 
 
 def test_without_steps_the_run_begins_on_the_host_and_shares_of_it_are_not_compared(opened: Opened) -> None:
     events = [event for event in steps_of_products(2) if event["cat"] != "user_annotation"]
-    whole, busy, *_ = tiles(opened(events).overview())
+    whole, _, busy, *_ = tiles(opened(events).overview())
     assert (whole.label, busy.note) == ("Whole trace without profiler", "as recorded")
