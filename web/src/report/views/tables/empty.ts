@@ -32,6 +32,7 @@ const NOTHING: Record<string, string> = {
   gaps: "The GPU has no idle gap of this length.",
   short_kernels: "No kernel is this short.",
   chains: "No sequence of elementwise ops could be one kernel.",
+  kernel_sequences: "No stream runs the same sequence of kernels three times.",
   gemm: "No matrix product with known sizes is in this trace.",
   attention: "No fused attention with known sizes is in this trace.",
   convolution: "No convolution with known sizes is in this trace.",
