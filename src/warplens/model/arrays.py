@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -19,6 +21,25 @@ def sorted_unique(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     first = np.ones(len(ordered), bool)
     first[1:] = ordered[1:] != ordered[:-1]
     return ordered[first]
+
+
+def numbered(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The distinct values in order, and the number of each value among them: `np.unique` with its inverse.
+
+    Codes and rows are marked in an array as long as their range instead of sorted, a tenth of the time.
+
+    >>> numbered(np.array([7, 3, 7]))
+    (array([3, 7]), array([1, 0, 1]))
+    """
+    least = int(values.min(initial=0))
+    size = int(values.max(initial=0)) - least + 1
+    if size > 16 * len(values) + 1024:
+        return np.unique(values, return_inverse=True)
+    offsets = values - least
+    is_there = np.zeros(size, np.bool_)
+    is_there[offsets] = True
+    numbers = np.cumsum(is_there) - 1
+    return (np.flatnonzero(is_there) + least).astype(values.dtype), numbers[offsets]
 
 
 def places_by_value(values: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:

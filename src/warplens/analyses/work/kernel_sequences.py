@@ -7,8 +7,10 @@ is reported. Occurrences of a sequence do not overlap; those of different sequen
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -17,9 +19,10 @@ from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import STEP_TIME
 from warplens.analyses.work.places import places_of
 from warplens.analyses.workspace import Workspace, percent_of
+from warplens.model.arrays import numbered
 from warplens.model.kinds import NONE
 from warplens.model.table import Column, Table
-from warplens.model.trace import Ints
+from warplens.model.trace import Bools, Ints
 
 MIN_COUNT: Final = 3
 MAX_ROWS: Final = 50
@@ -28,6 +31,8 @@ LENGTHS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Lengths that are looked for; what is found is made longer as far as it goes."""
 TRIED: Final = 24
 """Sequences of each length, those with most time, of which more is found out."""
+SAMPLE: Final = 16
+"""Occurrences that are compared before all are."""
 SHOWN: Final = 12
 """Kernels that the text of a sequence names."""
 SAME: Final = 0.75
@@ -60,6 +65,10 @@ class _Sequence:
     time_ns: int
 
 
+_Powers: TypeAlias = dict[int, Ints]
+"""Per power of two the numbers of the sequences that have so many events, as `_Repeats.numbers`."""
+
+
 @dataclass(frozen=True)
 class _Stream:
     """All GPU events in stream order: rows of `work.gpu`, a number per kernel and stream, and sums of durations."""
@@ -88,69 +97,103 @@ def _in_stream_order(work: Workspace) -> _Stream:
     lane, start = work.trace.ints("lane")[gpu["id"].to_numpy()], gpu["start_ns"].to_numpy()
     rows = np.lexsort((start, lane))
     key = lane[rows].astype(np.int64) * (len(work.trace.names) + 1) + gpu["name"].to_numpy().astype(np.int64)[rows]
-    code = np.unique(key, return_inverse=True)[1]
+    code = numbered(key)[1]
     return _Stream(rows, code, np.concatenate([[0], np.cumsum(gpu["dur_ns"].to_numpy()[rows])]))
 
 
 def _candidates(stream: _Stream) -> list[_Sequence]:
     """Repeated sequences with most time, of each length, made as long as they can be."""
     found: dict[tuple[int, int], _Sequence] = {}
-    for length, ids, positions in _repeated(stream.code):
+    powers: _Powers = {}
+    seen: set[bytes] = set()
+    for length, repeats in _repeated(stream.code, powers):
+        positions, bounds = repeats.positions, repeats.bounds
         time = stream.sums_ns[positions + length] - stream.sums_ns[positions]
-        order = np.argsort(ids, kind="stable")
-        ends = np.flatnonzero(np.diff(ids[order], append=NONE)) + 1
-        sums = np.add.reduceat(time[order], np.concatenate([[0], ends[:-1]])) if len(ends) else np.empty(0, np.int64)
+        sums = np.add.reduceat(time, bounds[:-1])
         for group in np.argsort(-sums, kind="stable")[:TRIED].tolist():
-            starts = np.sort(positions[order[ends[group - 1] if group else 0 : ends[group]]])
-            sequence = _longest(stream, starts, length)
+            starts = _apart(positions[bounds[group] : bounds[group + 1]], length)
+            text = starts.tobytes()
+            if text in seen:  # a shorter one with these occurrences was made as long as it can be
+                continue
+            seen.add(text)
+            sequence = _longest(stream, powers, starts, length)
             if sequence is not None:
                 found.setdefault((int(sequence.starts[0]), sequence.length), sequence)
     return sorted(found.values(), key=lambda sequence: (-sequence.time_ns, sequence.length, int(sequence.starts[0])))
 
 
-def _repeated(code: Ints) -> list[tuple[int, Ints, Ints]]:
-    """Per length the sequences that occur often enough: an id for each position, and the positions.
+@dataclass(frozen=True)
+class _Repeats:
+    """Sequences of one length that occur often enough."""
+
+    positions: Ints
+    """Where they begin: of one sequence after the other, each in stream order."""
+    bounds: Ints
+    """Where each sequence begins in `positions`, and the end of the last."""
+    places: int
+    """In how many positions one could begin."""
+
+    @cached_property
+    def numbers(self) -> Ints:
+        """For each position the number of the sequence that begins there, `NONE` for others."""
+        numbers = np.full(self.places, NONE, np.int64)
+        numbers[self.positions] = np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
+        return numbers
+
+
+def _repeated(code: Ints, powers: _Powers) -> Iterator[tuple[int, _Repeats]]:
+    """The sequences of each length; the `powers` up to it are filled in.
 
     Two sequences are equal where their first and their last power of two of events are; what is not repeated in a
     short form cannot be in a longer one, so that ever fewer positions are looked at.
     """
-    answers = []
-    powers: dict[int, Ints] = {1: code}
-    ids, size = code, 1
+    order = np.argsort(_narrow(code), kind="stable")
+    size, power = 1, _often(order, np.diff(code[order], prepend=NONE) != 0, len(code))
+    powers[size] = power.numbers
     for length in LENGTHS:
-        while 2 * size <= length:
-            ids = powers[2 * size] = _numbered(ids, ids, size, len(code) - 2 * size + 1)
-            size *= 2
-        whole = ids if length == size else _numbered(ids, ids, length - size, len(code) - length + 1)
-        positions = np.flatnonzero(whole >= 0)
-        if not len(positions):
+        repeats = _pairs(power, length - size)
+        if not len(repeats.positions):
             break
-        answers.append((length, whole[positions], positions))
-    return answers
+        if length == 2 * size:
+            size, power = length, repeats
+            powers[size] = power.numbers
+        yield length, repeats
 
 
-def _numbered(first: Ints, second: Ints, distance: int, count: int) -> Ints:
-    """For each position a number of the pair of what begins there and so much later; -1 where that is too rare."""
-    numbers = np.full(max(count, 0), NONE, np.int64)
-    if count <= 0:
-        return numbers
-    pair = np.flatnonzero((first[:count] >= 0) & (second[distance : distance + count] >= 0))
-    key = first[pair].astype(np.int64) * (int(second.max(initial=0)) + 1) + second[pair + distance]
-    _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
-    often = counts[inverse] >= MIN_COUNT
-    numbers[pair[often]] = inverse[often]
-    return numbers
+def _pairs(parts: _Repeats, distance: int) -> _Repeats:
+    """What begins with one of these sequences and goes on with one so much later."""
+    # By the second part they are in order; a stable sort by the first keeps that.
+    at = parts.positions - distance
+    at = at[at >= 0]
+    at = at[parts.numbers[at] >= 0]
+    at = at[np.argsort(_narrow(parts.numbers[at]), kind="stable")]
+    first, second = parts.numbers[at], parts.numbers[at + distance]
+    changes = (np.diff(first, prepend=NONE) != 0) | (np.diff(second, prepend=NONE) != 0)
+    return _often(at, changes, max(parts.places - distance, 0))
 
 
-def _longest(stream: _Stream, starts: Ints, length: int) -> _Sequence | None:
+def _often(positions: Ints, changes: Bools, places: int) -> _Repeats:
+    """Those that are often enough, of positions in groups; `changes` says where a group begins."""
+    counts = np.diff(np.flatnonzero(changes), append=len(positions))
+    often = counts >= MIN_COUNT
+    bounds = np.concatenate([[0], np.cumsum(counts[often])])
+    return _Repeats(positions[np.repeat(often, counts)], bounds, places)
+
+
+def _narrow(numbers: Ints) -> Ints:
+    """In 16 bits where they fit: numpy then sorts in one pass over the numbers instead of comparing them."""
+    return numbers.astype(np.uint16) if len(numbers) and numbers.max() < 1 << 16 else numbers
+
+
+def _longest(stream: _Stream, powers: _Powers, starts: Ints, length: int) -> _Sequence | None:
     """The sequence that these occurrences have in common, as long as all go on alike; None for a part of a period."""
     code = stream.code
-    starts = _apart(starts, length)
     if len(starts) < MIN_COUNT:
         return None
     room = min(int(np.diff(starts).min()), MAX_LENGTH)
-    length += _in_common(code, starts + length, min(room - length, len(code) - int(starts[-1]) - length), 1)
-    before = _in_common(code, starts - 1, min(room - length, int(starts[0])), -1)
+    ahead = min(room - length, len(code) - int(starts[-1]) - length)
+    length += _in_common(code, powers, starts + length, ahead, 1)
+    before = _in_common(code, powers, starts - 1, min(room - length, int(starts[0])), -1)
     starts, length = starts - before, length + before
     if _has_period(code[starts[0] : starts[0] + length]):
         return None
@@ -158,15 +201,36 @@ def _longest(stream: _Stream, starts: Ints, length: int) -> _Sequence | None:
     return _Sequence(starts, length, time_ns)
 
 
-def _in_common(code: Ints, at: Ints, most: int, direction: int) -> int:
+def _in_common(code: Ints, powers: _Powers, at: Ints, most: int, direction: int) -> int:
     """How many events all these places have in common, from there on in a direction."""
+    if len(at) <= 4 * SAMPLE:
+        return _compared(code, at, most, direction)
+    # A few places nearly always show how far all go.
+    most = _compared(code, at[:: len(at) // SAMPLE], most, direction)
+    if most <= 0 or _are_alike(powers, at if direction > 0 else at - most + 1, most):
+        return most
+    return _compared(code, at, most, direction)
+
+
+def _are_alike(powers: _Powers, at: Ints, length: int) -> bool:
+    """Whether the same events begin at all these places, of which there are enough to have a number in `powers`."""
+    size = max(power for power in powers if power <= length)
+    for offset in (*range(0, length - size, size), length - size):
+        numbers = powers[size].take(at + offset)
+        if numbers[0] < 0 or (numbers != numbers[0]).any():
+            return False
+    return True
+
+
+def _compared(code: Ints, at: Ints, most: int, direction: int) -> int:
     count, chunk = 0, 8
     while count < most:
         steps = direction * np.arange(count, min(count + chunk, most))
-        codes = code[at[:, None] + steps]
-        differs = np.flatnonzero((codes != codes[0]).any(axis=0))
-        if len(differs):
-            return count + int(differs[0])
+        # A row per step: numpy compares and reduces along long rows many times as fast as along short ones.
+        codes = code.take(steps[:, None] + at)
+        differs = (codes != codes[:, :1]).any(axis=1)
+        if differs.any():
+            return count + int(differs.argmax())
         count, chunk = count + len(steps), 2 * chunk
     return count
 
@@ -183,11 +247,11 @@ def _apart(starts: Ints, length: int) -> Ints:
     """Occurrences that do not overlap, from the first on."""
     if len(starts) < 2 or np.diff(starts).min() >= length:
         return starts
-    following = np.searchsorted(starts, starts + length)
+    following = np.searchsorted(starts, starts + length).tolist()
     chosen, at = [], 0
     while at < len(starts):
         chosen.append(at)
-        at = int(following[at])
+        at = following[at]
     return starts[chosen]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from warplens.analyses.shared import shared
 from warplens.analyses.work.modules import line_context, module_context, module_paths
 from warplens.analyses.workspace import Workspace
+from warplens.model.arrays import numbered
 from warplens.model.trace import Ints
 from warplens.model.user_code import FRAME
 
@@ -45,17 +46,17 @@ def _event_places(work: Workspace) -> _EventPlaces:
     # Modules that differ only in their instance's number are one place: Block_* for Block_0 … Block_11.
     patterns = {path: pattern_of(path) for path in set(module_paths(work).values())}
     paths = {call: patterns[path] for call, path in module_paths(work).items()}
-    numbered = {text: number for number, text in enumerate(dict.fromkeys(paths.values()))}
-    calls, call_of_event = np.unique(module_context(work).row, return_inverse=True)
-    module = np.array([numbered.get(paths.get(call, ""), -1) for call in calls.tolist()], np.int64)[call_of_event]
-    return _EventPlaces(line, module, [*numbered, ""])
+    number_of = {text: number for number, text in enumerate(dict.fromkeys(paths.values()))}
+    calls, call_of_event = numbered(module_context(work).row)
+    module = np.array([number_of.get(paths.get(call, ""), -1) for call in calls.tolist()], np.int64)[call_of_event]
+    return _EventPlaces(line, module, [*number_of, ""])
 
 
 def _most(work: Workspace, group: Ints, code: Ints, count: int) -> list[int]:
     """Per group the code that takes most of its time, -1 where none does."""
     known = (code >= 0) & (group >= 0)
     codes = int(code.max(initial=0)) + 1
-    pairs, pair_of = np.unique(group[known].astype(np.int64) * codes + code[known], return_inverse=True)
+    pairs, pair_of = numbered(group[known].astype(np.int64) * codes + code[known])
     time = np.bincount(pair_of, work.gpu["dur_ns"].to_numpy()[known])
     most = np.full(count, -1, np.int64)
     order = np.lexsort((-pairs, time))  # what comes last stays: most time, then the least code
