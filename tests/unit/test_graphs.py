@@ -17,6 +17,7 @@ from warplens.analyses.units.calls import unit_calls
 from warplens.capture.bundle import Staging
 from warplens.errors import FormatError, UsageError
 from warplens.model.check import self_check
+from warplens.passes.graphs import aligning
 from warplens.profiles.what_if import scaling
 
 
@@ -96,7 +97,7 @@ def test_nodes_that_the_framework_adds_are_counted_and_keep_the_launch(tmp_path:
     profile = open_pair(tmp_path, replay([*LAYER[:2], extra, *LAYER[2:]], api="hip"), capture(api="hip"))
     assert ops_of(profile) == {**EAGER_OPS, "Memset (Device)": "aten::zero_", extra.kernel: "hipGraphLaunch"}
     row = profile.table("graph_joins").to_dicts()[0]
-    assert (row["kernels"], row["joined_kernels"], row["why_not"]) == (6, 5, "1 kernels are not in the capture")
+    assert (row["kernels"], row["joined_kernels"], row["why_not"]) == (6, 5, "1 kernel is not in the capture")
 
 
 def test_nodes_that_the_framework_removes_do_not_shift_the_others(tmp_path: Path) -> None:
@@ -104,6 +105,29 @@ def test_nodes_that_the_framework_removes_do_not_shift_the_others(tmp_path: Path
     profile = open_pair(tmp_path, replay(layers[:3] + layers[4:]), capture(layers))
     assert {ops_of(profile)[name] for name in (GEMM, GEMM_2)} == {"aten::addmm", "aten::mm"}
     assert profile.table("graph_joins").frame["joined_kernels"].to_list() == [14]
+
+
+BLOCK = [
+    *LAYER[:2], Node("aten::x", "void k1(int)"), Node("aten::y", "void k2(int)"), Node("aten::z", "void k3(int)"), LAYER[3],
+]  # fmt: skip
+UPDATE = [
+    Node(f"aten::{name}_", f"void at::native::{name}_kernel_cuda(int)") for name in ("lerp", "mul", "sqrt", "div")
+]
+
+
+@pytest.mark.parametrize("nodes", [BLOCK * 12, UPDATE * 20 + BLOCK], ids=["blocks", "optimizer"])
+@pytest.mark.parametrize("most_cells", [1 << 24, 80 * 64])
+def test_kernels_without_names_keep_their_ops_beside_nodes_that_differ(
+    nodes: list[Node], most_cells: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA: the ops around an elementwise kernel show what it is, in long graphs by a part of the table."""
+    monkeypatch.setattr(aligning, "MOST_CELLS", most_cells)
+    monkeypatch.setattr(aligning, "LEAST_REACH", 8)
+    ran = [node for number, node in enumerate(nodes) if number % 23 != 9]
+    ran.insert(20, Node("", "void added_by_the_framework(int)"))
+    profile = open_pair(tmp_path, replay(ran), capture(nodes))
+    expected = {(node.kernel, node.op or "cudaGraphLaunch") for node in ran}
+    assert set(profile.table("kernels").frame.select("kernel", "op").rows()) == expected
 
 
 def test_a_graph_that_no_capture_is_like_is_left_as_it_is_and_said(tmp_path: Path) -> None:

@@ -44,8 +44,9 @@ NUMBER: Final = r" #\d+$"
 def graph_joins(work: Workspace) -> Table:
     launches = work.trace.graph_launches
     missing = (pl.col("events") - pl.col("joined")).sum()
+    noun = pl.when(missing == 1).then(pl.lit("kernel is")).otherwise(pl.lit("kernels are"))
     why = pl.when((pl.col("why").first() == "") & (missing > 0)).then(
-        pl.format("{} kernels are not in the capture", missing)
+        pl.format("{} {} not in the capture", missing, noun)
     )
     frame = (
         launches.group_by("graph", "captured_as", "capture_file", "why", maintain_order=True)

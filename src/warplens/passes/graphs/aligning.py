@@ -2,24 +2,36 @@
 
 Where both have the same nodes, the n-th belongs to the n-th. Else the best alignment is found: names that are recorded
 must be equal; a launch without a name (CUDA) takes a kernel of its kind, preferably of a family that its ops can
-launch. What is left over belongs to nothing.
+launch. What is left over belongs to nothing. Most of a first alignment is right, so it shows which kernels each op
+usually launches; a second and a third one go by that too, and put right what stood beside the nodes that differ.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
+from warplens.passes.graphs.likely import likely_pairs
 
 NEVER: Final = -(10**6)
 SAME_NAME, SAME_FAMILY, POSSIBLE, ODD = 4, 3, 1, -1
 """What a pair is worth: a name that is equal, a family that fits, one that says nothing, one that does not fit."""
 MOST_CELLS: Final = 1 << 24
-"""Of the table of partial alignments: four thousand launches against as many kernels."""
+"""Of the table of partial alignments. Sequences of four thousand have a whole one; of longer ones it is the part
+around the diagonal."""
+LEAST_REACH: Final = 64
+"""How far from the diagonal a table must reach at least, beyond what the sequences differ in length."""
+USUAL: Final = 4
+"""What a pair is worth besides, where the op launches nothing else."""
+LIKELY: Final = 2
+"""The same, where the kernel's name has the words of the op's."""
+ROUNDS: Final = 3
 MOST_ODD: Final = 0.1
 """Share of the kernels of a known family that may not fit their ops where all else fits one to one."""
 
@@ -32,12 +44,19 @@ class Nodes:
     names: Ints
     families: Ints
     """Of a kernel the bit of its family, of a launch those that its ops can launch; 0 where that says nothing."""
+    words: Ints
+    """What tells nodes apart that have no name: of a kernel its name, of a launch its op and its place in that."""
+    texts: Mapping[int, str]
+    """The name of the kernel or op of each word."""
 
     def __len__(self) -> int:
         return len(self.kinds)
 
     def part(self, first: int, last: int) -> Nodes:
-        return Nodes(self.kinds[first:last], self.names[first:last], self.families[first:last])
+        return self.at(slice(first, last))
+
+    def at(self, places: Ints | slice) -> Nodes:
+        return Nodes(self.kinds[places], self.names[places], self.families[places], self.words[places], self.texts)
 
 
 class Alignment(NamedTuple):
@@ -83,35 +102,91 @@ def _aligned(launches: Nodes, kernels: Nodes) -> Alignment | None:
     ends = len(launches), len(kernels)
     same = _worth(launches.part(ends[0] - rest, ends[0]), kernels.part(ends[1] - rest, ends[1])) == SAME_NAME
     tail = int(np.argmin(np.append(same[::-1], False)))
-    middle = launches.part(head, ends[0] - tail), kernels.part(head, ends[1] - tail)
-    if len(middle[0]) * len(middle[1]) > MOST_CELLS:
+    inner = _in_rounds(launches.part(head, ends[0] - tail), kernels.part(head, ends[1] - tail))
+    if inner is None:
         return None
-    inner = _by_table(*middle)
     launch_of = np.concatenate(
         [np.arange(head), np.where(inner >= 0, inner + head, NONE), np.arange(ends[0] - tail, ends[0])]
     )
     pairs = np.flatnonzero(launch_of >= 0)
-    chosen = [Nodes(nodes.kinds[rows], nodes.names[rows], nodes.families[rows])
-              for nodes, rows in ((launches, launch_of[pairs]), (kernels, pairs))]  # fmt: skip
-    odd = int((_worth(*chosen) == ODD).sum())
-    return Alignment(launch_of, odd, int(_is_informative(*chosen).sum()))
+    chosen = launches.at(launch_of[pairs]), kernels.at(pairs)
+    return Alignment(launch_of, int((_worth(*chosen) == ODD).sum()), int(_is_informative(*chosen).sum()))
 
 
-def _by_table(launches: Nodes, kernels: Nodes) -> Ints:
-    """The alignment that is worth most, by dynamic programming: what is left out costs nothing."""
-    best = np.zeros((len(launches) + 1, len(kernels) + 1), np.int32)
-    for number in range(len(launches)):
-        worth = _worth(launches.part(number, number + 1), kernels)
-        taken = best[number, :-1] + worth
+def _in_rounds(launches: Nodes, kernels: Nodes) -> Ints | None:
+    """The best alignment, and the best with what it shows, until nothing changes."""
+    reach = _reach(len(launches), len(kernels))
+    if reach is None:
+        return None
+    words, of_launch = np.unique(launches.words, return_inverse=True)
+    names, of_kernel = np.unique(kernels.words, return_inverse=True)
+    likely = LIKELY * likely_pairs(
+        [launches.texts[word] for word in words.tolist()], [kernels.texts[name] for name in names.tolist()]
+    ).astype(np.int32)
+    usual = likely
+    found: Ints | None = None
+    for _ in range(ROUNDS if (launches.names < 0).any() else 1):
+        before, found = found, _by_table(launches, kernels, usual[of_launch], of_kernel, reach)
+        if before is not None and np.array_equal(before, found):
+            break
+        pairs = np.flatnonzero(found >= 0)
+        usual = likely + _usual(of_launch[found[pairs]], of_kernel[pairs], likely.shape)
+    return found
+
+
+def _usual(launched: Ints, ran: Ints, shape: tuple[int, ...]) -> npt.NDArray[np.int32]:
+    """What each pair of op and kernel is worth, by how often it is among all pairs of either; once is an accident."""
+    count = np.zeros(shape, np.int64)
+    np.add.at(count, (launched, ran), 1)
+    whole = np.minimum(count.sum(axis=1, keepdims=True), count.sum(axis=0, keepdims=True))
+    worth: npt.NDArray[np.int32] = np.rint(USUAL * np.maximum(0, count - 1) / np.maximum(1, whole)).astype(np.int32)
+    return worth
+
+
+def _reach(launches: int, kernels: int) -> int | None:
+    """How many kernels before and after the diagonal are looked at; None where those would be too few."""
+    if launches * kernels <= MOST_CELLS:
+        return kernels
+    reach = MOST_CELLS // (2 * launches)
+    return reach if reach >= LEAST_REACH + abs(launches - kernels) else None
+
+
+def _by_table(launches: Nodes, kernels: Nodes, usual: npt.NDArray[np.int32], of_kernel: Ints, reach: int) -> Ints:
+    """The alignment that is worth most, by dynamic programming: what is left out costs nothing.
+
+    `best[row, place]` is of the first `row` launches and the first `first[row] + place` kernels.
+    """
+    count, size = len(launches), len(kernels)
+    diagonal = np.arange(count + 1) * size // max(1, count)
+    first, last = np.maximum(0, diagonal - reach), np.minimum(size, diagonal + reach)
+    best = np.zeros((count + 1, int((last - first).max(initial=0)) + 1), np.int32)
+    for row in range(count):
+        begin, end = int(first[row + 1]), int(last[row + 1])
+        above = best[row, begin - first[row] :]
+        # Beyond the part that the row above has, its last value goes on.
+        above = np.append(above[: end - begin + 1], np.full(max(0, end - begin + 1 - len(above)), above[-1]))
+        looked_at = kernels.part(begin, end)
+        worth = _worth(launches.part(row, row + 1), looked_at) + usual[row, of_kernel[begin:end]]
+        own = above.copy()
+        own[1:] = np.maximum(own[1:], above[:-1] + worth)
         # Without costs for what is left out, the best up to a kernel is the running maximum.
-        np.maximum.accumulate(np.maximum(best[number, 1:], taken), out=best[number + 1, 1:])
-    launch_of = np.full(len(kernels), NONE, np.int64)
-    row, column = len(launches), len(kernels)
-    while row and column:
-        value = best[row, column]
-        if value == best[row - 1, column]:
+        best[row + 1, : len(own)] = np.maximum.accumulate(own)
+        best[row + 1, len(own) :] = best[row + 1, len(own) - 1]
+    return _way_back(best, first, last)
+
+
+def _way_back(best: npt.NDArray[np.int32], first: Ints, last: Ints) -> Ints:
+    launch_of = np.full(int(last[-1]), NONE, np.int64)
+    row, column = len(first) - 1, int(last[-1])
+    while row:
+        column = min(column, int(last[row]))
+        place, above = column - int(first[row]), column - int(first[row - 1])
+        value = best[row, place]
+        if value == best[row - 1, min(above, best.shape[1] - 1)]:
             row -= 1
-        elif value == best[row, column - 1]:
+        elif not place:
+            break
+        elif value == best[row, place - 1]:
             column -= 1
         else:
             row, column = row - 1, column - 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from warplens.model.kinds import CODE, NONE
@@ -11,6 +13,8 @@ from warplens.passes.graphs.aligning import Nodes
 from warplens.passes.graphs.captures import CapturedGraph
 from warplens.passes.graphs.families import FamilyWords
 from warplens.passes.graphs.replays import event_kinds
+
+PLACES: Final = 8
 
 
 class NodeMaker:
@@ -34,7 +38,8 @@ class NodeMaker:
     def of_events(self, rows: Ints) -> Nodes:
         names = self._trace.ints("name")[rows].astype(np.int64)
         coded = np.array([self._codes[_bare(self._trace.names[name])] for name in names.tolist()], np.int64)
-        return Nodes(event_kinds(self._trace, rows), coded, self._kernel_bits[names])
+        texts = {code: self._trace.names[code] for code in set(coded.tolist())}
+        return Nodes(event_kinds(self._trace, rows), coded, self._kernel_bits[names], coded, texts)
 
     def of_graph(self, graph: CapturedGraph) -> Nodes:
         size = len(self._trace.names)
@@ -46,7 +51,10 @@ class NodeMaker:
         families = np.zeros(len(names), np.int64)
         if self._by_family:
             families = np.array([self._families(graph, op) for op in graph.ops.tolist()], np.int64)
-        return Nodes(graph.kinds, np.array(names, np.int64), families)
+        calls = _calls(graph)
+        own = graph.capture.trace.names
+        texts = {call: own[call // PLACES] if call >= 0 else "" for call in set(calls.tolist())}
+        return Nodes(graph.kinds, np.array(names, np.int64), families, calls, texts)
 
     def _families(self, graph: CapturedGraph, op: int) -> int:
         """What an op and those around it can launch: anything, where the innermost is of no known family."""
@@ -68,6 +76,16 @@ class NodeMaker:
             enclosing[ops] = climb(parent[ops], parent, is_op)
             self._enclosing[id(trace)] = enclosing
         return int(self._enclosing[id(trace)][op])
+
+
+def _calls(graph: CapturedGraph) -> Ints:
+    """The op of each launch and which of its launches it is, as one number; an op's later launches are alike."""
+    ops = graph.ops
+    begins = np.append(True, ops[1:] != ops[:-1])[: len(ops)]
+    place = np.arange(len(ops)) - np.maximum.accumulate(np.where(begins, np.arange(len(ops)), 0))
+    names = np.where(ops >= 0, graph.capture.trace.ints("name")[np.maximum(ops, 0)].astype(np.int64), NONE)
+    calls: Ints = names * PLACES + np.minimum(place, PLACES - 1)
+    return calls
 
 
 def _gpu_names(trace: Trace) -> list[int]:
