@@ -16,6 +16,8 @@ from warplens.units import format_bytes, format_count, format_ms, format_percent
 
 Line = tuple[str, str]
 MAX_HOLDERS = 3
+LEAST_HOLDER_PERCENT = 1.0
+"""Who holds less of the memory is in the table only: the summary fits one screen."""
 NOT_ALLOCATED = ("cache", "fragmentation")
 """Categories of `memory_peak` that are reserved and not allocated."""
 MAX_KERNELS = 6
@@ -179,5 +181,6 @@ def memory_text(peak: Table) -> str:
     whole = int(frame["bytes"].sum())
     free = int(sums.filter(pl.col("category").is_in(NOT_ALLOCATED))["bytes"].sum())
     parts = [f"peak {format_bytes(whole - free)} of {format_bytes(whole)} reserved on {device}"]
-    parts += [f"{category} {format_percent(percent)}" for category, _, percent in sums.head(MAX_HOLDERS).iter_rows()]
+    largest = sums.filter(pl.col("percent") >= LEAST_HOLDER_PERCENT).head(MAX_HOLDERS)
+    parts += [f"{category} {format_percent(percent)}" for category, _, percent in largest.iter_rows()]
     return " · ".join(parts)
