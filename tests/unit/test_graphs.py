@@ -309,6 +309,19 @@ def test_captures_of_a_bundle_are_joined_and_its_list_of_replays_is_believed(tmp
     assert not {"bundle_damaged"} & codes(profile)
 
 
+@pytest.mark.parametrize(("launches", "notes"), [(1, set()), (2, {"graph_capture_unused"})])
+def test_captures_that_are_not_replayed_are_not_read_where_every_launch_was_seen(
+    tmp_path: Path, launches: int, notes: set[str]
+) -> None:
+    replays = [event for n in range(launches) for event in replay(ts=1000 + 500 * n, correlation=500 + n)]
+    facts = [{"number": n, "file": f"graph_captures/{n}.json.gz", "start_ns": 0, "end_ns": 10**6} for n in range(2)]
+    damaged: Events = []
+    path = bundle_of(tmp_path / "run", replays, [capture(), damaged], captures=facts, replays=[[0, 1_000_000, 1]])
+    profile = warplens.open(path, cache=False).with_timeline()
+    assert ops_of(profile)[GEMM] == "aten::addmm"
+    assert codes(profile) & {"graph_capture_unused"} == notes
+
+
 @pytest.mark.parametrize("text", [b"{", b"[]", b'{"captures": [{"number": "x"}]}', b'{"captures": 5}', b"\xff"])
 def test_a_damaged_list_of_captures_loses_the_list_only(tmp_path: Path, text: bytes) -> None:
     folder = tmp_path / "captures"

@@ -34,13 +34,14 @@ def with_graphs(opened: inputs.Input, trace: Trace) -> Trace:
 
 def _joined(opened: inputs.Input, trace: Trace) -> Trace:
     from warplens.passes.graphs.captures import has_captures
-    from warplens.passes.graphs.join import GraphSources, join
+    from warplens.passes.graphs.join import GraphSources, graph_events, join
     from warplens.readers.graph_captures import of_bundle
     from warplens.readers.kineto.graph_calls import captured_launches, graph_nodes
 
     files = [*opened.graphs, *([of_bundle(opened.bundle)] if opened.bundle is not None else [])]
     notes: list[Note] = []
-    captures = list(_captures(opened, files, notes))
+    launched = len(np.unique(trace.ints("launch")[graph_events(trace)]))
+    captures = list(_captures(opened, files, launched, notes))
     is_captured_here = has_captures(trace)
     sources = GraphSources(tuple(captures), _words())
     if captures or is_captured_here:
@@ -53,15 +54,18 @@ def _joined(opened: inputs.Input, trace: Trace) -> Trace:
     return replace(joined, quality=joined.quality.with_notes(*notes))
 
 
-def _captures(opened: inputs.Input, files: Sequence[GraphFiles], notes: list[Note]) -> Iterator[CaptureTrace]:
+def _captures(
+    opened: inputs.Input, files: Sequence[GraphFiles], launched: int, notes: list[Note]
+) -> Iterator[CaptureTrace]:
     """The linked traces of captures; the same file given twice, or as the trace itself, counts once."""
     from warplens.passes import run_passes
     from warplens.readers.graph_captures import read_capture
 
     seen = {opened.profile.content_hash}
     for own_files in files:
+        unused = _not_replayed(own_files.index, launched)
         for name, file in own_files.files.items():
-            if file.content_hash in seen:
+            if name in unused or file.content_hash in seen:
                 continue
             seen.add(file.content_hash)
             try:
@@ -72,6 +76,16 @@ def _captures(opened: inputs.Input, files: Sequence[GraphFiles], notes: list[Not
                 notes.append(Note("graph_capture_unused", detail=f"{name}: {error.message}"))
                 continue
             yield CaptureTrace(run_passes(capture), launches, name)
+
+
+def _not_replayed(index: CaptureIndex, launched: int) -> set[str]:
+    """Files that need not be read, where the recorder saw every launch: an engine captures a thousand graphs, and a
+    recording replays some of them."""
+    replayed = {record.number for record in index.replays}
+    if launched > len(index.replays):
+        return set()
+    used = {record.file for record in index.captures if record.number in replayed}
+    return {record.file for record in index.captures} - used
 
 
 def _unused(trace: Trace, why: str) -> Trace:
