@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from warplens.errors import UsageError
 from warplens.outputs.cells import cell_texts, shown_columns
-from warplens.outputs.text import cell_width, elide, fold
+from warplens.outputs.text import cell_width, elide, elide_folders, fold
 from warplens.printable import clean
 from warplens.units import plural
 
@@ -52,9 +52,13 @@ KEPT = {
         "mbu_percent",
     ),
     "slow_iterations": ("interval_ms", "excess_ms", "cause", "cause_ms"),
-    "memory_peak": ("bytes", "percent", "category", "line", "module"),
+    "memory_peak": ("bytes", "percent", "category", "line", "module", "op"),
     "allocations": ("live_at_peak_bytes", "category", "line", "module"),
+    "memory_timeline": ("start_ms", "allocated_bytes", "reserved_bytes"),
+    "fragmentation": ("moment", "pool", "reserved_bytes", "used_bytes", "cache_bytes", "lost_bytes"),
 }
+# Tables of one GPU as a rule: a device that is the same in all rows need not be named.
+OF_ONE_DEVICE = frozenset({"memory_peak", "allocations", "memory_timeline", "fragmentation"})
 # Cells of a column that says nothing of any row.
 NOTHING = frozenset({"", "–", "0", "0.0", "0.000", "0 FLOP"})
 TOTALS = frozenset({"total_us", "kernel_us"})
@@ -67,6 +71,8 @@ NAME_COLUMNS = frozenset(
         *("host_frame", "host_op", "host_activity"),
     }
 )
+# Places in files: the end says more than the folders.
+PLACE_COLUMNS = frozenset({"line"})
 # Sentences go on below; they are never cut.
 PROSE_COLUMNS = frozenset(
     {
@@ -149,9 +155,14 @@ def render_table(
     shown = len(table) if top is None else max(0, min(top, len(table)))
     blocks = _blocks(table, shown_columns(table, columns), shown, width)
     hidden: list[str] = []
-    if columns is None:
-        kept = [block.name for block in blocks if block.name in KEPT.get(table.name, ()) and not block.says_nothing]
-        blocks, hidden = _hide(blocks, width, (*keep, *kept))
+    if columns is None and blocks:
+        silent = {block.name for block in blocks if block.says_nothing}
+        kept = [name for name in KEPT.get(table.name, ()) if name not in silent]
+        alike = blocks[0].name == "device" and len({*blocks[0].cells}) == 1 and table.name in OF_ONE_DEVICE
+        if alike and _total([block.floor for block in blocks]) > width:
+            hidden.append(blocks.pop(0).name)
+        blocks, others = _hide(blocks, width, (*keep, *kept))
+        hidden += others
     header, rows = _grid(_shrink(blocks, width))
     lines = [(header, "bold"), *((row, "none") for row in rows)]
     if title:
@@ -199,7 +210,9 @@ def _hide(blocks: list[_LaidOutColumn], width: int, keep: Sequence[str]) -> tupl
         plain = [block for block in others if block.name not in shapes]
         if not plain and _total([block.least for block in kept]) <= width:
             break  # shorter names are better than a missing figure
-        victim = _least_useful(plain or others or kept[1:])
+        named = [block for block in kept[1:] if block.name in keep]
+        last = max(named, key=lambda block: keep.index(block.name), default=None)  # the least of those to be kept
+        victim = _least_useful(plain or others) if others or last is None else last
         kept.remove(victim)
         hidden.append(victim.name)
     return kept, hidden
@@ -263,7 +276,11 @@ def _folded(cell: str, block: _LaidOutColumn) -> list[str]:
 def _fit(text: str, block: _LaidOutColumn) -> str:
     fitted, limit = text, block.width
     while cell_width(fitted) > block.width and limit:
-        fitted = elide(text, limit, middle=block.name in NAME_COLUMNS)
+        fitted = (
+            elide_folders(text, limit)
+            if block.name in PLACE_COLUMNS
+            else elide(text, limit, middle=block.name in NAME_COLUMNS)
+        )
         limit -= 1  # again only where wide characters take two cells each
     padding = " " * (block.width - cell_width(fitted))
     return padding + fitted if block.numeric else fitted + padding

@@ -31,6 +31,18 @@ def elide(text: str, width: int, *, middle: bool = False) -> str:
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
+def elide_folders(text: str, width: int) -> str:
+    """A place in a file, at most `width` characters: the folders go first, then the end of what is in the file.
+
+    >>> elide_folders("/home/me/project/model.py:12 forward", 25), elide_folders("src/model.py:434 dot_product", 18)
+    ('…/model.py:12 forward', 'model.py:434…')
+    """
+    if len(text) <= width:
+        return text
+    starts = [at for at, char in enumerate(text) if char == "/" and len(text) - at < width]
+    return f"…{text[starts[0] :]}" if starts else elide(text.rpartition("/")[2], width)
+
+
 def fold(text: str, width: int, indent: str = "") -> list[str]:
     """A text in lines of at most `width` cells, all but the first behind the indent; words stay whole.
 

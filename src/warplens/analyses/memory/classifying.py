@@ -13,6 +13,18 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from warplens.analyses.memory.categories import (
+    ACTIVATIONS,
+    BEFORE,
+    GRADIENTS,
+    KV_CACHE,
+    PARAMETERS,
+    STATE,
+    TEMPORARY,
+    UNKNOWN,
+    WORKSPACES,
+)
+from warplens.analyses.memory.equal_sizes import by_size
 from warplens.analyses.memory.history import NEVER, DeviceHistory
 from warplens.analyses.memory.labels import (
     BACKWARD,
@@ -27,21 +39,6 @@ from warplens.analyses.memory.labels import (
 )
 from warplens.model.memory_facts import Named
 
-PARAMETERS, GRADIENTS, STATE, ACTIVATIONS, KV_CACHE, WORKSPACES, TEMPORARY, BEFORE, UNKNOWN = (
-    "parameters", "gradients", "optimizer state", "activations", "kv cache", "workspace", "temporary", "held before",
-    "unknown",
-)  # fmt: skip
-CATEGORIES: Final = {
-    PARAMETERS: "parameters and buffers of the model",
-    GRADIENTS: "made in the backward pass and kept after it",
-    STATE: "made by the optimizer and kept after its step",
-    ACTIVATIONS: "made in the forward pass (or recomputed) and kept for the backward pass",
-    KV_CACHE: "keys and values of earlier tokens",
-    WORKSPACES: "scratch memory that libraries keep, such as cuBLAS",
-    TEMPORARY: "made and freed within one pass",
-    BEFORE: "held since before the recording and to its end, without a name: parameters, state or caches",
-    UNKNOWN: "nothing on record says what for",
-}
 PHASES: Final = {FORWARD: 1, RECOMPUTE: 2, BACKWARD: 2, OPTIMIZER: 3, ZERO_GRAD: 3}
 """Passes of a program that follow each other; the other labels belong to none."""
 KINDS: Final = {
@@ -53,6 +50,8 @@ KINDS: Final = {
 
 LIBRARY_BYTES: Final = {32 << 20: "cuBLAS", 8_519_680: "cuBLAS", 1 << 20: "cuBLASLt"}
 """What PyTorch asks for as the workspace of a library's handle: on Hopper and later, on older GPUs, for cuBLASLt."""
+MOST_WORKSPACES: Final = 4
+"""Of one size: a matrix of 4,096 × 4,096 halves has 32 MiB as well, and a model has many."""
 
 
 class Facts(NamedTuple):
@@ -60,6 +59,9 @@ class Facts(NamedTuple):
 
     label: str
     end_label: str
+    in_module: bool = False
+    """Allocated inside of a module's call."""
+    stack: int = -1
 
 
 class Passes:
@@ -110,19 +112,39 @@ def classified(device: DeviceHistory, facts: Sequence[Facts], names: Mapping[int
     passes = Passes(len(device.times_ns), [*end_labels, *zip(begins.tolist(), labels, strict=True)])
     rows = []
     addresses, requested = held["address"].to_list(), held["requested_bytes"].to_list()
+    workspaces = _workspaces(labels, facts, ends.tolist(), requested)
     for number, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
         named = _named(names.get(addresses[number], ()), begin, end, device)
         if named is not None:
             rows.append((KINDS[named.kind], f"named {named.kind} by the capture", named.name, named.module))
             continue
-        library = LIBRARY_BYTES.get(requested[number]) if end == NEVER else None
-        if library is not None and labels[number] in (FORWARD, BACKWARD, NO_STACK):
+        if number in workspaces:
+            library = LIBRARY_BYTES[requested[number]]
             rows.append((WORKSPACES, f"kept to the end, and of the size of {library}'s workspace", "", ""))
             continue
         category, how = _category(labels[number], facts[number], begin, end, passes)
         rows.append((category, how, "", ""))
     schema = {"category": pl.String, "how": pl.String, "name": pl.String, "named_module": pl.String}
-    return held.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
+    decided = held.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
+    return by_size(decided, [fact.end_label for fact in facts])
+
+
+def _workspaces(
+    labels: Sequence[str], facts: Sequence[Facts], ends: Sequence[int], requested: Sequence[int]
+) -> set[int]:
+    """Allocations that a library's handle keeps, by their size. A few at most: there is one for each handle and stream.
+    A product's line allocates its result too, so that a stack with nothing else on record is not one of a product."""
+    of_size: dict[int, list[int]] = {}
+    for number, size in enumerate(requested):
+        if size in LIBRARY_BYTES and ends[number] == NEVER and labels[number] in (FORWARD, BACKWARD, NO_STACK):
+            of_size.setdefault(size, []).append(number)
+    few = {number for numbers in of_size.values() if len(numbers) <= MOST_WORKSPACES for number in numbers}
+    asked = {facts[number].stack for number in few} - {-1}
+    sizes: dict[int, set[int]] = {}
+    for fact, size in zip(facts, requested, strict=True):
+        if fact.stack in asked:
+            sizes.setdefault(fact.stack, set()).add(size)
+    return {number for number in few if facts[number].stack < 0 or len(sizes[facts[number].stack]) > 1}
 
 
 def _named(names: Sequence[Named], begin: int, end: int, device: DeviceHistory) -> Named | None:
@@ -187,6 +209,9 @@ def _of_forward(label: str, fact: Facts, begin: int, end: int, passes: Passes) -
         return ACTIVATIONS, "allocated in forward, freed in backward"
     if end != NEVER and not passes.is_left(begin, end):
         return TEMPORARY, "allocated and freed in forward"
+    if end == NEVER and fact.in_module:
+        after = ", also after backward" if passes.backward_within(begin, end) else ""
+        return ACTIVATIONS, f"allocated in a module's forward, held to the end{after}"
     if passes.backward_within(begin, end):
         if end == NEVER:
             return UNKNOWN, "allocated outside backward and optimizer, held to the end"

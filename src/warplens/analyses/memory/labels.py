@@ -20,13 +20,14 @@ BUILD, FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, ZERO_GRAD, CACHE, WORKSPACE = (
 NO_STACK: Final = ""
 MARKS: Final = (
     # label, pattern of file and function; the first that matches a frame counts
-    (WORKSPACE, re.compile(r".*\n.*(?:CUDABlas(?:Lt)?Workspace|ChosenWorkspaceSize|CublasHandlePool)")),
+    (WORKSPACE, re.compile(r".*\n.*(?:CUDABlas(?:Lt)?(?:Workspace|Handle)|getNewWorkspace|ChosenWorkspaceSize)")),
+    (WORKSPACE, re.compile(r".*\n.*CublasHandlePool")),
     (ZERO_GRAD, re.compile(r".*\nzero_grad$")),
     (RECOMPUTE, re.compile(r".*torch/utils/checkpoint\.py\n(?:recompute_fn|unpack_hook|backward)$")),
     (OPTIMIZER, re.compile(r".*(?:torch/optim/|apex/optimizers/|bitsandbytes/optim/|deepspeed/.*optimizer|galore)")),
     (OPTIMIZER, re.compile(r".*optim[^/]*\.py\nstep$")),
     (BACKWARD, re.compile(r".*\n.*torch::autograd::(?:Engine|python::PythonEngine|generated|AccumulateGrad)")),
-    (BACKWARD, re.compile(r".*torch/autograd/(?:graph\.py\n_engine_run_backward|function\.py\napply)$")),
+    (BACKWARD, re.compile(r".*torch/autograd/graph\.py\n_engine_run_backward$")),
     (BACKWARD, re.compile(r".*torch/autograd/__init__\.py\n(?:backward|grad)$")),
     (BACKWARD, re.compile(r".*torch/_tensor\.py\nbackward$")),
     (CACHE, re.compile(r".*(?:cache_utils|kv_?cache|paged_cache|cache_engine)[^/]*\.py\n", re.IGNORECASE)),
@@ -40,16 +41,30 @@ MARKS: Final = (
 CACHE_FILE: Final = re.compile(r"[^:]*(?:cache_utils|kv_?cache|paged_cache|cache_engine)[^/]*\.py:", re.IGNORECASE)
 """A line of code of a cache of keys and values."""
 LOSS: Final = re.compile(r"cross_entropy|nll_loss|log_softmax|CrossEntropy|ForCausalLMLoss|fixed_cross_entropy")
-CPP: Final = re.compile(r"\?\?|.*\.(?:cpp|cc|c|h|hpp|cu|cuh|so[.\d]*)$|$")
+CPP: Final = re.compile(r"\?\?|.*\.(?:cpp|cxx|cc|c|h|hpp|hxx|inl|tcc|cu|cuh|hip|[oSs]|so[.\d]*)$|$")
 OMITTED: Final = re.compile(r"(?:.*/)?runpy\.py$|<frozen")
+FUNCTION_APPLY: Final = re.compile(r".*torch/autograd/function\.py\napply$")
+"""Calls the forward pass of a function that a program defines, and its backward pass: what is around it decides."""
+MODULE_CALL: Final = re.compile(r".*torch/nn/modules/module\.py\n_(?:wrapped_)?call_impl$")
+NODE: Final = re.compile(r"torch::autograd::generated::(\w+)::apply\b")
+OP: Final = re.compile(
+    r"at::_ops::(\w+?)(?:_(?:[A-Z]\w*|out|int|self|default|dim|dtype\w*|device))?::(?:call|redispatch)\b"
+)
+"""In the names of C++ functions: a node of the backward pass, and an op with the name of its overload."""
+INSTALLED: Final = re.compile(r".*/(?:site|dist)-packages/")
+"""What comes before the name of an installed package."""
 
 
 class StackLabel(msgspec.Struct, frozen=True):
     label: str = NO_STACK
     """One of the above; `FORWARD` also for Python frames without a mark, empty where nothing was recorded."""
     is_marked: bool = False
+    in_module: bool = False
+    """Inside of a module's call."""
     line: str = ""
     """`file:line function` of the innermost frame of the user's own code, else of the innermost Python frame."""
+    op: str = ""
+    """The op, or the node of the backward pass, where C++ frames are recorded."""
     is_loss: bool = False
 
 
@@ -62,12 +77,17 @@ class Labels:
     def __init__(self, stacks: Sequence[Sequence[int]], frames: Sequence[tuple[str, int, str]]) -> None:
         self._stacks = stacks
         self._texts = frames
-        self._marks = [_mark(file, function) for file, _, function in frames]
+        texts = [f"{file}\n{function}" for file, _, function in frames]
+        self._marks = [_mark(text) for text in texts]
+        self._is_apply = [FUNCTION_APPLY.match(text) is not None for text in texts]
+        self._is_call = [MODULE_CALL.match(text) is not None for text in texts]
+        self._is_installed = [INSTALLED.match(file) is not None for file, _, _ in frames]
         self._is_python = [CPP.match(file) is None for file, _, _ in frames]
         self._is_own = [
             python and INFRASTRUCTURE.match(f"{file}({line}): {function}") is None and OMITTED.match(file) is None
             for python, (file, line, function) in zip(self._is_python, frames, strict=True)
         ]
+        self._ops = [_op(function) for _, _, function in frames]
         self._is_loss = [LOSS.search(function) is not None for _, _, function in frames]
         self._known: dict[int, StackLabel] = {}
 
@@ -79,23 +99,59 @@ class Labels:
         return self._known[stack]
 
     def _label(self, stack: Sequence[int]) -> StackLabel:
-        label = next((mark for row in stack if (mark := self._marks[row])), "")
-        own = next((row for row in stack if self._is_own[row]), None)
-        python = next((row for row in stack if self._is_python[row]), None) if own is None else own
+        python = [row for row in stack if self._is_python[row]]
+        label = next((mark for row in stack if (mark := self._marks[row] or self._of_apply(row, python))), "")
         return StackLabel(
-            label or (FORWARD if python is not None else NO_STACK),
+            label or (FORWARD if python else NO_STACK),
             is_marked=bool(label),
-            line=self._place(python),
+            in_module=any(self._is_call[row] for row in python),
+            line=self._place(self._own(python)),
+            op=self._op(stack),
             is_loss=any(self._is_loss[row] for row in stack),
         )
+
+    def _of_apply(self, row: int, python: Sequence[int]) -> str:
+        """Autograd's threads begin with the backward pass of a function; its forward pass has a caller."""
+        if not self._is_apply[row]:
+            return ""
+        place = python.index(row)
+        is_inside_backward = place > 0 and self._texts[python[place - 1]][2] == "backward"
+        return BACKWARD if is_inside_backward or place == len(python) - 1 else ""
+
+    def _own(self, python: Sequence[int]) -> int | None:
+        """The user's frame: the innermost one of no installed package inside the module that runs, else the innermost
+        one of a package that is not the framework."""
+        calls = (place for place, row in enumerate(python) if self._is_call[row])
+        own = [row for row in python if self._is_own[row]]
+        inside = python[: next(calls, len(python))]
+        written = next((row for row in inside if self._is_own[row] and not self._is_installed[row]), None)
+        return next(iter(own or python), None) if written is None else written
+
+    def _op(self, stack: Sequence[int]) -> str:
+        """The outermost one below Python."""
+        outermost = ""
+        for row in stack:
+            if self._is_python[row]:
+                break
+            outermost = self._ops[row] or outermost
+        return outermost
 
     def _place(self, row: int | None) -> str:
         if row is None:
             return ""
         file, line, function = self._texts[row]
-        return f"{file}:{line} {function}"
+        return f"{INSTALLED.sub('', file)}:{line} {function}"
 
 
-def _mark(file: str, function: str) -> str:
-    text = f"{file}\n{function}"
+def _mark(text: str) -> str:
     return next((label for label, pattern in MARKS if pattern.match(text)), "")
+
+
+def _op(function: str) -> str:
+    """
+    >>> _op("at::_ops::div_Tensor::call(at::Tensor const&)"), _op("torch::autograd::generated::BmmBackward0::apply(x)")
+    ('aten::div', 'BmmBackward0')
+    """
+    if node := NODE.search(function):
+        return node[1]
+    return f"aten::{op[1]}" if (op := OP.match(function)) else ""

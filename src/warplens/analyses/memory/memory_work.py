@@ -71,23 +71,26 @@ class MemoryWork:
         labels = [self.labels.of(stack) for stack in stacks]
         traced = self._places(device) if self._places is not None else None
         facts = [
-            Facts(label.label, self.labels.of(end).label if self.labels.of(end).is_marked else "")
-            for label, end in zip(labels, ends, strict=True)
+            Facts(
+                label.label, self.labels.of(end).label if self.labels.of(end).is_marked else "", label.in_module, stack
+            )
+            for label, stack, end in zip(labels, stacks, ends, strict=True)
         ]
         if traced is not None:  # a mark of the trace decides where the stack has none
             facts = [
                 Facts(traced.label[row] if traced.label[row] and not labels[row].is_marked else fact.label,
-                      fact.end_label or traced.end_label[row])
+                      fact.end_label or traced.end_label[row], fact.in_module or bool(traced.module[row]), fact.stack)
                 for row, fact in enumerate(facts)
             ]  # fmt: skip
         held = classified(device, facts, self.facts.names(device.device, self._origin_ns))
         nothing = [""] * len(held)
-        lines = [label.line for label in labels]
+        lines, ops = [label.line for label in labels], [label.op for label in labels]
         if traced is not None:
             lines = [line or traced.line[row] for row, line in enumerate(lines)]
+            ops = [traced.op[row] or op for row, op in enumerate(ops)]
         texts = {
             "line": lines,
-            "op": traced.op if traced is not None else nothing,
+            "op": ops,
             "traced_module": traced.module if traced is not None else nothing,
         }
         module = pl.when(pl.col("named_module") != "").then("named_module").otherwise("traced_module").alias("module")

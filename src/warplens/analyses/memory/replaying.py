@@ -103,11 +103,24 @@ class _Replay:
         names = ("address", "bytes", "requested_bytes", "state", "stack")
         self.end_blocks = {row[0]: EndBlock(*row) for row in blocks.select(names).iter_rows()}
         self.rules = rules
-        self.frees_by_request = any(event.action == FREE for event in self.events)
+        self.frees_by_request = self._frees_by_request()
         self.starts = sorted(
             (event.address, number) for number, event in enumerate(self.events) if event.action == ALLOC
         )
         self.differences = self.assumed = 0
+
+    def _frees_by_request(self) -> bool:
+        """Whether the request ends an allocation, as recorded by PyTorch. A history that keeps the last events only may
+        have lost all requests and have the completion of one: without its allocation that says nothing."""
+        allocated: set[int] = set()
+        completed = False
+        for event in self.events:
+            if event.action == FREE:
+                return True
+            if event.action == ALLOC:
+                allocated.add(event.address)
+            completed = completed or (event.action == FREED and event.address in allocated)
+        return not completed
 
     def history(self, origin_ns: int) -> DeviceHistory:
         held = self._allocations()

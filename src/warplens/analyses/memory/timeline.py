@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.memory.classifying import BEFORE, CATEGORIES
+from warplens.analyses.memory.categories import BEFORE, CATEGORIES
 from warplens.analyses.memory.history import Ints
 from warplens.analyses.memory.memory_work import Holders, MemoryWork, running_total
 from warplens.model.table import Column, Table

@@ -13,7 +13,7 @@ from warplens.advice.thresholds import (
     LIMIT_PERCENT,
     LIMIT_SHARE,
 )
-from warplens.analyses.memory.classifying import CATEGORIES
+from warplens.analyses.memory.categories import CATEGORIES
 from warplens.analyses.memory.history import MemoryHistory
 from warplens.analyses.memory.memory_work import MemoryWork
 from warplens.analyses.memory.peak import BESIDE
