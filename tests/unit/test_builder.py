@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,7 +12,7 @@ import pytest
 from support import differences
 from warplens.model.builder import TraceBuilder
 from warplens.model.check import self_check
-from warplens.model.event_records import Allocation, LaunchGeometry
+from warplens.model.event_records import Allocation, CallSpec, LaunchGeometry
 from warplens.model.times import MAX_NS, YEAR_NS, durations
 from warplens.model.trace import Meta, Trace
 
@@ -186,3 +189,16 @@ def test_every_frame_of_a_trace_without_side_facts_has_its_columns() -> None:
     trace = built(one_by_one())
     assert trace.copies.schema == {"id": pl.UInt32, "bytes": pl.Int64}
     assert trace.flows.schema == {"source": pl.Int32, "target": pl.Int32}
+
+
+@pytest.mark.parametrize("indent", [None, 2, "compact"])
+def test_lists_are_the_same_however_a_file_was_indented(indent: int | str | None) -> None:
+    lists = ([[8, 16], [], [16]], ["float", "", "Scalar"], [[16, 1], [], [1]], ["", "[1, 2]", "7"])
+    style: dict[str, Any] = {"separators": (",", ":")} if indent == "compact" else {"indent": indent}
+    builder = TraceBuilder()
+    assert builder.specs[CallSpec(*(json.dumps(part, **style) for part in lists))] == 0
+    geometry = builder.geometries[LaunchGeometry(json.dumps([4, 2, 1], **style), json.dumps([128, 1, 1], **style))]
+    builder.add("kernel", "gemm", 7, 3, lane=builder.lanes[1, "GPU"], device=0, stream=7, geometry=geometry)
+    trace = built(builder)
+    assert trace.specs.row(0) == tuple(json.dumps(part) for part in lists)
+    assert trace.geometries.row(0)[:2] == ("[4, 2, 1]", "[128, 1, 1]")

@@ -184,6 +184,16 @@ def side_frame(name: str, rows: Sequence[tuple[object, ...]]) -> pl.DataFrame:
         return pl.DataFrame(fitting, schema=SIDE_FRAMES[name], orient="row", strict=False)
 
 
+def one_line(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """JSON lists as PyTorch's profiler writes them, `[[8, 16], [16]]`, where a tool has rewritten the file.
+
+    Texts that mean the same are equal then, whether a file was indented, packed or left as it was.
+    """
+    rewritten = [name for name in columns if frame[name].str.contains(r"\n|,[^ ]").any()]
+    tidy = (pl.col(name).str.replace_all(r"\s*\n\s*", "").str.replace_all(r", ?([^ ])", ", ${1}") for name in rewritten)
+    return frame.with_columns(*tidy)
+
+
 def _fitting(value: object) -> object:
     """The value, or -1 (absent) for a number beyond 64 bits: no file holds so many bytes or elements."""
     return value if not isinstance(value, int) or -(2**63) <= value < 2**63 else NONE

@@ -302,8 +302,10 @@ class TraceBuilder:
             arguments=pl.DataFrame(schema=SIDE_FRAMES["arguments"]),
             launched=pl.DataFrame(schema=SIDE_FRAMES["launched"]),
             waits=pl.DataFrame(schema=SIDE_FRAMES["waits"]),
-            specs=assemble.side_frame("specs", list(self.specs)),
-            geometries=assemble.side_frame("geometries", list(self.geometries)),
+            specs=assemble.one_line(assemble.side_frame("specs", list(self.specs)), CallSpec._fields),
+            geometries=assemble.one_line(
+                assemble.side_frame("geometries", list(self.geometries)), LaunchGeometry._fields[:2]
+            ),
             quality=Quality((*notes, *counts)),
             **{name: assemble.side_of_events(name, rows, row_of) for name, rows in self._sides().items()},
         )
