@@ -79,6 +79,25 @@ def test_a_triton_kernel_moves_its_tensors_once(op: str, args: tuple[Argument, .
     assert found.approximate
 
 
+@pytest.mark.parametrize(
+    ("op", "args", "moved"),
+    [
+        # the bias comes last and is too small to be the result: the first tensor is updated in place
+        ("triton_poi_fused_addmm_gelu_0", (bf16(8, 16), bf16(16), "128"), 2 * 2 * 128 + 2 * 16),
+        # two factors and a result in two tensors
+        ("triton_poi_fused_mul_silu_1", (bf16(8, 16), bf16(128), "128"), 3 * 2 * 128),
+        ("triton_poi_fused_mul_silu_1", (bf16(8, 16), fp32(8, 16), "128"), 6 * 128),
+        ("triton_poi_fused_cat_2", (bf16(8, 4), bf16(8, 12), bf16(8, 16), "128"), 2 * (32 + 96 + 128)),
+        # reductions write less than they read
+        ("triton_per_fused_mean_3", (bf16(8, 16), fp32(8), "8", "16"), 2 * 128 + 4 * 8),
+    ],
+)
+def test_a_tensor_that_a_triton_kernel_must_update_in_place_moves_twice(
+    op: str, args: tuple[Argument, ...], moved: float
+) -> None:
+    assert cost(op, *args).bytes == moved
+
+
 def test_an_elementwise_op_outside_the_table_is_taken_for_what_it_is() -> None:
     found = assumed_pointwise(Call("aten::new_thing", (bf16(4, 8), bf16(8), "1")))
     assert found is not None and (found.flop, found.bytes) == (32, 2 * (32 + 8 + 32))

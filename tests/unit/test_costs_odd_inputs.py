@@ -19,7 +19,7 @@ from warplens.costs.lists import JoinedTensors, MultiTensor
 from warplens.costs.ops import OPS
 from warplens.costs.pointwise import Pointwise
 from warplens.costs.serving import SERVING_OPS
-from warplens.costs.streams import Arange, ByteStream, Copy, Pooling, Reduction, TopK
+from warplens.costs.streams import Arange, ByteStream, Copy, Pooling, Reduction, Resampling, TopK
 from warplens.costs.tensors import ITEM_BYTES, MAX_ELEMENTS
 from warplens.model.iteration_marks import parse_mark
 
@@ -44,6 +44,7 @@ PLAUSIBLE: dict[type, Callable[[Any], list[Argument]]] = {
     ByteStream: lambda _: [IMAGE] * 9,
     Reduction: lambda _: [SQUARE],
     Pooling: lambda _: [IMAGE, "[2, 2]"],
+    Resampling: lambda family: [bf16(2, 4, *[8] * family.dimensions), str([4] * family.dimensions)],
     TopK: lambda _: [SQUARE, "2"],
     Copy: lambda _: [SQUARE, SQUARE],
     Arange: lambda _: ["0", "5", "1", INDEX],

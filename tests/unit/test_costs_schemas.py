@@ -15,7 +15,7 @@ from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, PutV
 from warplens.costs.lists import JoinedTensors, MultiTensor
 from warplens.costs.ops import OPS
 from warplens.costs.pointwise import Pointwise
-from warplens.costs.streams import ByteStream, Copy, Like, Reduction, Resized, TopK
+from warplens.costs.streams import ByteStream, Copy, Like, Reduction, Resampling, Resized, TopK
 
 torch = pytest.importorskip("torch")
 
@@ -143,7 +143,13 @@ def test_what_a_stream_reads_and_resembles_are_tensors(name: str) -> None:
         assert like.fp32_if is None or names_at(name, like.fp32_if) == {"half_to_float"}
     assert family.rows_from is None or names_at(name, family.rows_from) == {"normalized_shape"}
     sizes = [names_at(name, result.sizes) for result in family.writes if isinstance(result, Resized)]
-    assert all(each == {"output_size"} for each in sizes)
+    assert all(each == {"input_size" if name.endswith("_backward") else "output_size"} for each in sizes)
+
+
+@pytest.mark.parametrize("name", [name for name, family in ATEN.items() if isinstance(family, Resampling)])
+def test_the_sizes_and_factors_of_a_resampling_are_where_its_schemas_have_them(name: str) -> None:
+    assert names_at(name, 1) == {"output_size"}
+    assert "scale_factors" in names_at(name, ATEN[name].factors) or name.endswith("_aa")
 
 
 @pytest.mark.parametrize("name", [name for name in STREAMS if "norm_backward" in name])

@@ -253,6 +253,7 @@ STREAMED: list[tuple[str, tuple[Argument, ...], float, float]] = [
     ("sgl_kernel::topk_softmax", (fp32(4, 2), int32(4, 2), bf16(4, 8), "True"), 5 * 32, 64 + 64),
     ("sgl_kernel::topk_softmax", (fp32(4, 2), int32(4, 2), int32(4, 2), bf16(4, 8)), 5 * 32, 96 + 64),
     ("_C::merge_attn_states", (bf16(4, 2, 8), None, *[bf16(4, 2, 8), fp32(2, 4)] * 2), 4 * 64, 3 * 128 + 2 * 32),
+    ("symm_mem::multimem_all_reduce_", (bf16(4, 8), "sum", "0"), 0, 64),
     ("_C_custom_ar::all_reduce", ("7", bf16(4, 8), bf16(4, 8), "0", "0"), 0, 64),
     ("aiter::ck_moe_stage1", (bf16(4, 8), bf16(3, 12, 8), bf16(3, 8, 6), *[int32(9)] * 3, bf16(4, 2, 6), "2"), 2 * 8 * 12 * 8, 64 + 576 + 96),
     ("aiter::ck_moe_stage2", (bf16(4, 2, 6), bf16(3, 12, 8), bf16(3, 8, 6), *[int32(9)] * 3, bf16(4, 8), "2"), 2 * 8 * 8 * 6, 96 + 288 + 64),

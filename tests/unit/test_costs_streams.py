@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cost_calls import Argument, bf16, cost, figures, fp32, int64, tensor
+from warplens.costs import Call, cost_of
 
 BOOL = tensor("bool", 4, 8)
 IMAGE, CHANNELS = bf16(2, 3, 5, 7), fp32(3)
@@ -45,6 +46,7 @@ NORMS: list[tuple[str, tuple[Argument, ...], float, float]] = [
             "native_batch_norm_backward", "cudnn_batch_norm_backward", "miopen_batch_norm_backward", "batch_norm_backward"
         )
     ],
+    ("aiter::_groupnorm_run", (IMAGE, "1", bf16(3), bf16(3), "1e-6"), 7 * N, 4 * N + 2 * 6),
     ("_C::rms_norm", (bf16(6, 10), bf16(6, 10), bf16(10), "1e-5"), 4 * 60, 2 * (60 + 60 + 10)),
     ("_C::fused_add_rms_norm", (bf16(6, 10), bf16(6, 10), bf16(10), "1e-5"), 5 * 60, 2 * (120 + 10 + 120)),
 ]  # fmt: skip
@@ -266,3 +268,26 @@ def test_a_copy_says_what_it_casts_and_whether_both_sides_lie_alike() -> None:
 def test_a_copy_has_no_arithmetic() -> None:
     assert all(cost(op, *args).flop == 0 for op, args, flop, _ in MOVEMENTS if flop == 0)
     assert cost("aten::copy_", bf16(8), bf16(8)).unit == ""
+
+
+RESAMPLINGS: list[tuple[str, tuple[Argument, ...], float, float]] = [
+    ("aten::upsample_nearest2d", (IMAGE, "[10, 14]", None, None), 0, 2 * N + 2 * 4 * N),
+    # without a size the factors decide, as in the call of a module
+    ("aten::upsample_nearest2d", (IMAGE, None, "[2., 2.]"), 0, 2 * N + 2 * 4 * N),
+    ("aten::_upsample_nearest_exact1d", (bf16(2, 3, 8), "[4]", None), 0, 2 * 48 + 2 * 24),
+    ("aten::upsample_bilinear2d", (IMAGE, "[5, 14]", "False", None, None), 8 * 2 * N, 2 * N + 2 * 2 * N),
+    ("aten::upsample_bilinear2d", (IMAGE, None, "True", "[1.0, 2.0]"), 8 * 2 * N, 2 * N + 2 * 2 * N),
+    ("aten::upsample_nearest2d_backward", (IMAGE, "[5, 7]", "[2, 3, 10, 14]"), N, 2 * N + 2 * 4 * N),
+]
+
+
+@pytest.mark.parametrize(("op", "args", "flop", "moved"), RESAMPLINGS)
+def test_a_resampled_image_is_read_and_written_at_its_new_size(
+    op: str, args: tuple[Argument, ...], flop: float, moved: float
+) -> None:
+    assert figures(op, *args) == (flop, moved)
+
+
+@pytest.mark.parametrize("sizes", ["[10]", "[0, 3]", "[99999999, 99999999]", "", "[x, y]"])
+def test_a_resampling_to_no_sensible_size_has_no_cost(sizes: str) -> None:
+    assert cost_of(Call("aten::upsample_nearest2d", (IMAGE, sizes))) is None

@@ -18,7 +18,7 @@ OTHER_LIBRARIES: Final = frozenset(
     {
         "vllm", "_C", "_C_cache_ops", "_C_custom_ar", "_moe_C", "_rocm_C", "_vllm_fa2_C", "_vllm_fa3_C", "_flashmla_C",
         "sglang", "sgl_kernel", "sglang_profiler", "aiter", "flash_attn", "flash_attn_3", "flashinfer", "bitsandbytes",
-        "torchao", "tex",
+        "torchao", "tex", "symm_mem",
     }
 )  # fmt: skip
 """Namespaces whose ops are in `serving`, which is loaded when a trace names one."""

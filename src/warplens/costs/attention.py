@@ -15,6 +15,7 @@ FAMILY = "attention"
 BOTTOM_RIGHT = "bottom-right"
 NO_FLAG = "whether a causal mask holds is not recorded"
 TOP_LEFT = "top-left"
+BY_SIZES = "heads and tokens are told apart by their sizes, and no argument says whether a causal mask holds"
 
 
 class AttentionShape(Struct, frozen=True):
@@ -125,3 +126,30 @@ class AttentionOp(Struct, frozen=True):
         keys = k.shape[0] // max(1, (ends_k or ends_q).numel - 1)
         shape = AttentionShape(batch, q.shape[1], k.shape[1], q.shape[0] // batch, keys, q.shape[2], v.shape[2])
         return shape, "" if batch == 1 else "packed sequences are taken to be of equal length"
+
+
+def attention_by_sizes(tensors: tuple[Tensor, ...]) -> Cost | None:
+    """The first four tensors of four dimensions as q, k, v and the output, (B, H, N, D) or (B, N, H, D).
+
+    For kernels whose arguments have no known order of heads and tokens: there are fewer heads.
+
+    >>> q, out = Tensor((1, 24, 768, 128), "int8"), Tensor((1, 24, 768, 128), "bf16")
+    >>> attention_by_sizes((q, q, q, out)).params_text
+    'B=1 Hq=24 Hkv=24 Nq=768 Nkv=768 D=128 Dv=128 mask=none pass=forward'
+    """
+    four = [tensor for tensor in tensors if len(tensor.shape) == 4][:4]
+    if len(four) < 4 or len({tensor.shape[0] for tensor in four}) > 1 or four[0].shape[3] != four[1].shape[3]:
+        return None
+    q, k, v, out = four
+    heads, length = (1, 2) if q.shape[1] <= q.shape[2] else (2, 1)
+    if k.shape[length] != v.shape[length] or out.shape[length] != q.shape[length]:
+        return None
+    shape = AttentionShape(
+        q.shape[0], q.shape[heads], k.shape[heads], q.shape[length], k.shape[length], q.shape[3], v.shape[3]
+    )
+    params = (
+        ("B", shape.batch), ("Hq", shape.heads_q), ("Hkv", shape.heads_kv), ("Nq", shape.queries),
+        ("Nkv", shape.keys), ("D", shape.width_qk), ("Dv", shape.width_v), ("mask", "none"), ("pass", "forward"),
+    )  # fmt: skip
+    moved = sum(tensor.bytes for tensor in four)
+    return Cost(FAMILY, attention_flop(shape), moved, q.dtype, MATRIX, params, BY_SIZES)

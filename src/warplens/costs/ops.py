@@ -25,6 +25,7 @@ from warplens.costs.streams import (
     Like,
     Pooling,
     Reduction,
+    Resampling,
     Resized,
     TopK,
 )
@@ -245,6 +246,25 @@ REDUCTIONS: Final[dict[str, Family]] = {
     "aten::_adaptive_avg_pool2d_backward": ByteStream("reduction", (0,), (Like(1),), 1.0),
 }
 
+SAMPLED_FLOP: Final = {
+    # Per element written: a weighted sum of 2, 4, 8 or 16 neighbours; bicubic weights are cubic polynomials.
+    "nearest1d": 0.0, "nearest2d": 0.0, "nearest3d": 0.0, "linear1d": 4.0, "bilinear2d": 8.0, "trilinear3d": 16.0,
+    "bicubic2d": 48.0,
+}  # fmt: skip
+RESAMPLED: Final = {
+    **{f"upsample_{kind}": kind for kind in SAMPLED_FLOP},
+    **{f"_upsample_nearest_exact{size}d": f"nearest{size}d" for size in (1, 2, 3)},
+    **{f"_upsample_{kind}_aa": kind for kind in ("bilinear2d", "bicubic2d")},
+}
+RESAMPLINGS: Final[dict[str, Family]] = {
+    # Smooth ones take a flag before the factors.
+    f"aten::{name}": Resampling(int(kind[-2]), SAMPLED_FLOP[kind], factors=2 if "nearest" in kind else 3)
+    for name, kind in RESAMPLED.items()
+} | {
+    f"aten::{name}_backward": ByteStream("pointwise", (0,), (Resized(0, 2),), SAMPLED_FLOP[kind] or 1.0)
+    for name, kind in RESAMPLED.items()
+}
+
 MOVEMENTS: Final[dict[str, Family]] = {
     "aten::copy_": Copy(),
     "aten::clone": ByteStream("copy", (0,), (Like(0),)),
@@ -294,6 +314,7 @@ FUSED_OPTIMIZERS: Final[dict[str, Family]] = {
 }
 
 OPS: Final[dict[str, Family]] = {
-    **GEMMS, **ATTENTIONS, **CONVOLUTIONS, **NORMS, **SOFTMAXES, **LOSSES, **POINTWISE, **REDUCTIONS, **MOVEMENTS,
+    **GEMMS, **ATTENTIONS, **CONVOLUTIONS, **NORMS, **SOFTMAXES, **LOSSES, **POINTWISE, **REDUCTIONS,
+    **RESAMPLINGS, **MOVEMENTS,
     **FUSED_OPTIMIZERS,
 }  # fmt: skip

@@ -51,6 +51,31 @@ class Resized(Struct, frozen=True):
         return numel * tensor.item_bytes if numel <= MAX_ELEMENTS else 0.0
 
 
+class Resampling(Struct, frozen=True):
+    """An image or sequence at another size: argument 1 lists it, else `factors` does, relative to the input's."""
+
+    dimensions: int
+    flop: float = 0.0
+    """Operations per element written."""
+    factors: int = 2
+
+    def cost(self, call: Call) -> Cost | None:
+        source = call.tensor(0)
+        if source is None or len(source.shape) != self.dimensions + 2:
+            return None
+        sizes = call.integers(1) or self._scaled(call, source)
+        written = product(source.shape[:2]) * product(sizes)
+        if len(sizes) != self.dimensions or not 0 < written <= MAX_ELEMENTS:
+            return None
+        params = (("elements", written), ("read", source.numel))
+        moved = source.bytes + written * source.item_bytes
+        return Cost("pointwise", written * self.flop, moved, source.dtype, params=params)
+
+    def _scaled(self, call: Call, source: Tensor) -> tuple[int, ...]:
+        factors = call.numbers(self.factors)
+        return tuple(int(size * factor) for size, factor in zip(source.shape[2:], factors, strict=False))
+
+
 class ByteStream(Struct, frozen=True):
     """`main` is the argument whose elements are counted; the op has no cost where it is not recorded."""
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # its patterns are compiled only where a trace has marks
 
 MAX_ELEMENTS: Final = 1 << 46
 """No tensor of a real run is larger (64 TiB of bytes); a larger product is damage."""
+NUMBER: Final = re.compile(r"-?\d{1,12}(?:\.\d{0,20})?", re.ASCII)
 WHOLE_NUMBER: Final = re.compile(r"-?\d{1,18}", re.ASCII)
 
 DTYPES: Final = {
@@ -132,6 +133,11 @@ class Call(Struct, frozen=True):
         """A list of numbers such as `[1, 1]`; empty where it is absent."""
         parts = [part.strip() for part in self.text(index).strip("[]").split(",")]
         return tuple(int(part) for part in parts if WHOLE_NUMBER.fullmatch(part))
+
+    def numbers(self, index: int | None) -> tuple[float, ...]:
+        """A list of numbers such as `[2., 0.5]`; empty where it is absent."""
+        parts = [part.strip() for part in self.text(index).strip("[]").split(",")]
+        return tuple(float(part) for part in parts if NUMBER.fullmatch(part))
 
     def flags(self, index: int | None) -> tuple[bool, ...]:
         return tuple(part.strip() == "True" for part in self.text(index).strip("[]").split(",") if part.strip())

@@ -1,8 +1,11 @@
-"""Inductor's Triton kernels: bytes from the tensors their launch records.
+"""Triton kernels that Inductor launches, its own and those of the program: bytes from the tensors of the launch.
 
-A generated kernel reads or writes each of its tensors once, as far as is recorded; a tensor that it updates in
-place is moved twice but recorded once. A kernel that looks rows up in a table does not read the table: its tensors
-count for no more elements than the kernel iterates over.
+A generated kernel reads or writes each of its tensors once, as far as is recorded. Its arguments are those it updates
+in place, those it reads, those it writes, in this order: where a pointwise kernel's last tensor is too small to be its
+result, the first is read and written. A kernel that looks rows up in a table does not read the table: its tensors count
+for no more elements than the kernel iterates over.
+
+A kernel of the program is recorded as an op with the kernel's name and a number (`sage_fwd_1`).
 """
 
 from __future__ import annotations
@@ -10,10 +13,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from warplens.costs.attention import attention_by_sizes
 from warplens.costs.cost import Cost
-from warplens.costs.tensors import Call
+from warplens.costs.tensors import Call, Tensor
 
 PREFIX: Final = "triton_"
+OF_PROGRAM: Final = re.compile(r"(?P<kernel>[A-Za-z_]\w{0,200})_\d{1,9}", re.ASCII)
+GATES: Final = re.compile(r"mul.*(?:silu|sigmoid)|gelu.*mul")
+"""An activation of one tensor times another: with two tensors of one size, the first is the result as well."""
 LOOKUPS: Final = re.compile(r"embedding|index|gather|scatter")
 APPROXIMATE: Final = "each recorded tensor is counted once"
 KINDS: Final = {"poi": "pointwise", "red": "reduction", "per": "reduction", "tem": "template", "for": "pointwise"}
@@ -27,6 +34,8 @@ def triton_cost(call: Call) -> Cost | None:
     points = iteration_space(call.op, numbers) or max(tensor.numel for tensor in tensors)
     limit = points if LOOKUPS.search(call.op) else max(tensor.stored for tensor in tensors)
     moved = sum(min(tensor.stored, limit) * tensor.item_bytes for tensor in tensors)
+    if call.op.startswith("triton_poi") and is_updated(call.op, tensors, points):
+        moved += tensors[0].bytes
     widest = max(tensors, key=lambda tensor: tensor.bytes)
     kind = KINDS.get(call.op.removeprefix(PREFIX)[:3], "pointwise")
     params = (("elements", points), ("tensors", len(tensors)), ("kind", kind))
@@ -44,3 +53,42 @@ def iteration_space(op: str, numbers: list[int]) -> int:
     if op.startswith(("triton_red", "triton_per")) and len(numbers) > 1:
         return numbers[-2] * numbers[-1]
     return numbers[-1]
+
+
+def is_updated(op: str, tensors: tuple[Tensor, ...], points: int) -> bool:
+    """Whether a pointwise kernel's first tensor must be its result too: the last one cannot be, or has to be read.
+
+    >>> x, bias = Tensor((512, 64), "bf16"), Tensor((64,), "bf16")
+    >>> is_updated("triton_poi_fused_addmm_gelu_0", (x, bias), 32768)
+    True
+    >>> is_updated("triton_poi_fused_gelu_0", (x, x), 32768), is_updated("triton_poi_fused_mul_silu_0", (x, x), 32768)
+    (False, True)
+    """
+    first, last = tensors[0], tensors[-1]
+    if first.numel != points:
+        return False
+    if last.numel < points:
+        return True
+    return len(tensors) == 2 and first.dtype == last.dtype and GATES.search(op) is not None
+
+
+def is_of_program(op: str, kernel: str) -> bool:
+    """Whether the op is the launch of a Triton kernel of the program.
+
+    >>> is_of_program("sage_fwd_1", "sage_fwd"), is_of_program("aten::mm", "mm")
+    (True, False)
+    """
+    match = OF_PROGRAM.fullmatch(op)
+    return match is not None and match["kernel"] == kernel
+
+
+def program_cost(call: Call, *, is_attention: bool) -> Cost | None:
+    """A kernel of the program: attention by the sizes of its first tensors, any other by the tensors it is handed."""
+    tensors = call.all_tensors
+    attention = attention_by_sizes(tensors) if is_attention else None
+    if attention is not None or not tensors:
+        return attention
+    widest = max(tensors, key=lambda tensor: tensor.bytes)
+    moved = sum(tensor.bytes for tensor in tensors)
+    params = (("elements", widest.numel), ("tensors", len(tensors)), ("kind", "program"))
+    return Cost("triton", float(widest.numel), moved, widest.dtype, params=params, approximate=APPROXIMATE)

@@ -7,7 +7,9 @@ Copies over the host link, and copies, memsets and collectives outside such ops,
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -20,7 +22,8 @@ from warplens.analyses.work.comm import described_collectives
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.costs import Cost, assumed_pointwise, cost_or_reason, has_model, parse_call
 from warplens.costs.cost import INNER_OPS, NO_LENGTHS, NO_WEIGHTS, OTHER_ARGUMENTS
-from warplens.costs.tensors import ITEM_BYTES
+from warplens.costs.tensors import ITEM_BYTES, Call
+from warplens.costs.triton import is_of_program, program_cost
 from warplens.model.kinds import CODE, NONE
 from warplens.model.records import records
 from warplens.model.trace import Bools, Ints
@@ -29,10 +32,14 @@ from warplens.passes.climb import climb
 from warplens.passes.survey import is_graph_launch
 
 ELEMENTWISE: Final = "Elementwise"
+ATTENTION: Final = re.compile("Attention")
 HOST_COPY: Final = re.compile(r"Memcpy (?P<way>HtoD|DtoH|Host -> Device|Device -> Host)", re.IGNORECASE)
 PAGEABLE: Final = re.compile("pageable", re.IGNORECASE)
 TO_GPU: Final = ("htod", "host -> device")
 OPAQUE_SIZE: Final = re.compile(r"OpaqueType<(\d{1,2})u?>")
+
+Assumed: TypeAlias = dict[int, Callable[[Call], Cost | None]]
+"""By name code, how the cost of an op that is not in the table is computed from what it launches."""
 
 COSTED: Final = "costed"
 NO_SHAPES: Final = "no shapes"
@@ -68,7 +75,7 @@ class Costing(NamedTuple):
 def costing(work: Workspace) -> Costing:
     """What each group of calls costs, or why that is not known."""
     owner, borrowed = _owners(work)
-    assumed = _elementwise_ops(work, owner)
+    assumed = _elementwise_ops(work, owner) | _program_kernels(work, owner)
     events, contexts = _event_keys(work, owner, borrowed, assumed)
     keys, event_group = np.unique(events.keys(work), return_inverse=True)
     if len(contexts) > 1:
@@ -121,7 +128,7 @@ class EventKeys(NamedTuple):
         return ((self.op + 1) * specs + self.spec + 1) * names + self.own + 1
 
 
-def _event_keys(work: Workspace, owner: Ints, borrowed: Ints, assumed: set[int]) -> tuple[EventKeys, list[CallContext]]:
+def _event_keys(work: Workspace, owner: Ints, borrowed: Ints, assumed: Assumed) -> tuple[EventKeys, list[CallContext]]:
     trace, gpu = work.trace, work.gpu
     names, kernel = trace.ints("name").astype(np.int64), gpu["name"].to_numpy().astype(np.int64)
     is_modelled = np.zeros(len(trace.names), bool)
@@ -226,14 +233,28 @@ def _owners(work: Workspace) -> tuple[Ints, Ints]:
     return owner, borrowed
 
 
-def _elementwise_ops(work: Workspace, owner: Ints) -> set[int]:
-    """Name codes of PyTorch's ops that launch nothing but elementwise kernels: those need no entry in the table."""
+def _elementwise_ops(work: Workspace, owner: Ints) -> Assumed:
+    """PyTorch's ops that launch nothing but elementwise kernels: those need no entry in the table."""
     trace = work.trace
     code = np.where(owner >= 0, trace.ints("name").astype(np.int64)[np.maximum(owner, 0)], NONE)
     frame = pl.DataFrame({"code": code, "only": work.gpu["kernel_category"] == ELEMENTWISE})
     codes = frame.group_by("code").agg(pl.col("only").all()).filter(pl.col("only") & (pl.col("code") >= 0))["code"]
     names = {code: trace.names[code] for code in codes.to_list()}
-    return {code for code, name in names.items() if name.startswith("aten::") and not has_model(name)}
+    own = (code for code, name in names.items() if name.startswith("aten::") and not has_model(name))
+    return dict.fromkeys(own, assumed_pointwise)
+
+
+def _program_kernels(work: Workspace, owner: Ints) -> Assumed:
+    """Ops that are the launch of one Triton kernel of the program, by Inductor."""
+    trace = work.trace
+    found: Assumed = {}
+    code = np.where(owner >= 0, trace.ints("name").astype(np.int64)[np.maximum(owner, 0)], NONE)
+    pairs = pl.DataFrame({"op": code, "kernel": work.gpu["name"]}).filter(pl.col("op") >= 0).unique()
+    for op, kernel in pairs.rows():
+        if is_of_program(trace.names[op], trace.names[kernel]) and not has_model(trace.names[op]):
+            is_attention = ATTENTION.search(work.kernel_classes[kernel].category) is not None
+            found[op] = partial(program_cost, is_attention=is_attention)
+    return found
 
 
 def _named(work: Workspace, pattern: re.Pattern[str]) -> Bools:
@@ -249,7 +270,7 @@ def grid_blocks(work: Workspace) -> Ints:
     return np.array([min(np.prod([float(size) for size in grid or ["0"]]), 2.0**62) for grid in grids]).astype(np.int64)
 
 
-def _group_cost(work: Workspace, group: CallGroup, assumed: set[int], contexts: list[CallContext]) -> Cost | str:
+def _group_cost(work: Workspace, group: CallGroup, assumed: Assumed, contexts: list[CallContext]) -> Cost | str:
     """The cost of one call of a group, or the reason why there is none."""
     trace = work.trace
     if group.own >= 0:
@@ -266,7 +287,7 @@ def _group_cost(work: Workspace, group: CallGroup, assumed: set[int], contexts: 
     call = parse_call(op, dims, types, strides, concrete, item_bytes, kernel)
     if group.context:
         call = msgspec.structs.replace(call, **contexts[group.context]._asdict())
-    cost = assumed_pointwise(call) if group.op in assumed else cost_or_reason(call, group.blocks)
+    cost = assumed[group.op](call) if group.op in assumed else cost_or_reason(call, group.blocks)
     return cost or NO_SHAPES
 
 

@@ -66,6 +66,7 @@ NORMS: Final[dict[str, Family]] = {
     "aiter::layernorm2d_fwd": norm((0, 1, 2), (Like(0),), 0, NORM_FORWARD_FLOP),
     "aiter::layer_norm": norm((0, 1, 2), (Like(0),), 0, NORM_FORWARD_FLOP),
     "aiter::layernorm2d_fwd_with_add": norm((1, 2, 4, 5), (Like(0), Like(3)), 1, NORM_FORWARD_FLOP + 1),
+    "aiter::_groupnorm_run": norm((0, 2, 3), (Like(0),), 0, NORM_FORWARD_FLOP),
     "sglang::layernorm": norm((0, 1, 2), (Like(0),), 0, NORM_FORWARD_FLOP),
 }
 

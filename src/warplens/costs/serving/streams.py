@@ -164,6 +164,9 @@ OTHERS: Final[dict[str, Family]] = {
     "aiter::random_sample_outer_exponential": ByteStream("reduction", (1, 2, 3), (Like(0),), 4.0, main=1),
     "_C::apply_repetition_penalties_": ByteStream("pointwise", (0, 1, 2, 3), (Like(0),), 2.0),
     "sgl_kernel::apply_token_bitmask_inplace_cuda": ByteStream("pointwise", (0, 1), (Like(0),), 0.0),
+    "sglang_profiler::forward_batch_info_compute_position_triton": ByteStream(
+        "indexing", (0, 1), (Like(1),), approximate="how many positions are written is not recorded"
+    ),
     "_C_cache_ops::concat_mla_q": ByteStream("cat", (0, 1), (Like(2),), main=2),
     "sgl_kernel::concat_mla_k": ByteStream("cat", (1, 2), (Like(0),)),
     "sgl_kernel::concat_mla_absorb_q": ByteStream("cat", (0, 1), (Like(2),)),
@@ -205,6 +208,16 @@ COLLECTIVES: Final[Mapping[str, Family]] = {
     "vllm::rocm_aiter_fused_allreduce_rmsnorm": Message("allreduce", 0),
     "vllm::flashinfer_trtllm_fused_allreduce_norm": Message("allreduce", 0),
     "sglang::flashinfer_allreduce_residual_rmsnorm": Message("allreduce", 0),
+    **{
+        f"symm_mem::{name}": Message("allreduce", 0)
+        for name in (
+            "multimem_all_reduce_", "multimem_one_shot_all_reduce", "multimem_one_shot_all_reduce_out",
+            "one_shot_all_reduce", "one_shot_all_reduce_out", "one_shot_all_reduce_copy", "two_shot_all_reduce_",
+            "two_shot_all_reduce_out",
+        )
+    },
+    "symm_mem::multimem_all_gather_out": Message("all_gather", 2),
+    "symm_mem::reduce_scatter_out": Message("reduce_scatter", 0),
 }  # fmt: skip
 
 STREAMS: Final[dict[str, Family]] = {
