@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,15 @@ PAIRS = [
 ]
 
 
+@lru_cache
+def opened(path: Path) -> warplens.Profile:
+    """Opened once, with the tables of one side: most traces are compared several times."""
+    return warplens.open(path, cache=False)
+
+
+@lru_cache
 def compared(a: Path, b: Path) -> Comparison:
-    return warplens.diff(a, b, cache=False)
+    return warplens.diff(opened(a), opened(b))
 
 
 def conserves(comparison: Comparison, a: Path, b: Path) -> None:
@@ -36,7 +44,7 @@ def conserves(comparison: Comparison, a: Path, b: Path) -> None:
     """
     per_step = comparison.table("diff_ops").notes[0].startswith("times are per step")
     for side, path in (("a", a), ("b", b)):
-        events = warplens.open(path, cache=False).gpu_events()
+        events = opened(path).gpu_events()
         steps = events.filter(pl.col("step") >= 0)
         if steps["step"].n_unique() > 2:
             steps = steps.filter(pl.col("step") != pl.col("step").max())
