@@ -19,9 +19,10 @@ demo: $(VENV)/installed
 # What to run after every change: what takes long (browsers, compilers, programs that are recorded) is left to `make test`.
 check: lint types arrows fast
 
-# The page is checked while Python's packages are installed.
+# While Python's packages are installed, on one core and partly waiting for a disk, the page is checked and the browsers
+# and compilers of the tests are installed.
 test:
-	@$(MAKE) --no-print-directory -j2 page lint types arrows docs collected
+	@$(MAKE) --no-print-directory -j3 page $(VENV)/tools types docs collected arrows lint
 	@$(MAKE) --no-print-directory unit
 
 # Whole runs beside busy processes: no test may depend on how fast the machine is. `make soak RUNS=2 WORKERS=8`
@@ -99,7 +100,7 @@ $(VENV)/dev: $(VENV)/bin/python pyproject.toml
 	@touch $@ $(VENV)/installed
 
 # Where it can, this installs the browser and the compiler that tests need; they say so themselves where one is missing.
-$(VENV)/tools: $(VENV)/dev
+$(VENV)/tools: $(VENV)/bin/python
 	@sh tests/browser/install.sh
 	@sh tests/cli/install.sh
 	@touch $@
