@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import warplens
-from support import ROOT, SHARED
+from support import ROOT, SHARED, distinct
 from warplens.cli import main
 
 FOLDERS = ("proton", "jax", "ncu", "execution_trace", "public")
@@ -18,10 +18,11 @@ SAMPLE_FILES = [
     for path in sorted((ROOT / "samples" / folder).iterdir())
     if path.suffix not in (".md", ".py")
 ]
+PROFILES = distinct([*SAMPLE_FILES, *SHARED_FILES])
 TRACE_ONLY = ("advise", "gantt")
 
 
-@pytest.mark.parametrize("path", [*SAMPLE_FILES, *SHARED_FILES], ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", PROFILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_verb_shows_it(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     profile = warplens.open(path, cache=False)
     name, out = str(path), tmp_path / "out"
@@ -59,7 +60,7 @@ def test_every_verb_shows_it(path: Path, tmp_path: Path, capsys: pytest.CaptureF
         capsys.readouterr()
 
 
-@pytest.mark.parametrize("path", [*SAMPLE_FILES, *SHARED_FILES], ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", PROFILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_time_is_the_same_by_kernel_by_category_and_by_path(path: Path) -> None:
     profile = warplens.open(path, cache=False)
     kernels, categories = profile.table("kernels").frame, profile.table("kernel_categories").frame

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import warplens
-from support import ROOT, SHARED
+from support import ROOT, SHARED, distinct
 from warplens.analyses.paths import PATH_TABLES, PathWorkspace, shown_tree
 from warplens.analyses.paths.gpu_lookup import gpu_of
 from warplens.analyses.paths.merged_trees import MergedTrees
@@ -25,7 +25,7 @@ from warplens.model.trace import Device, Meta, empty_trace
 from warplens.readers.proton import tree as proton_tree
 
 SAMPLES = ROOT / "samples" / "proton"
-REAL = sorted(SAMPLES.glob("*.hatchet.gz")) + sorted((SHARED / "traces" / "proton").glob("*.hatchet.gz"))
+REAL = distinct([*sorted(SAMPLES.glob("*.hatchet.gz")), *sorted((SHARED / "traces" / "proton").glob("*.hatchet.gz"))])
 SAME_AS_OF_A_TRACE = ("quality", "kernel_categories", "kernels", "launch_categories", "python_lines")
 
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from support import ROOT, SHARED
+from support import ROOT, SHARED, distinct
 from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.trace import Meta
@@ -21,7 +21,7 @@ from warplens.readers.proton import tree as proton_tree
 from warplens.readers.proton.tree import is_msgpack
 
 SAMPLES = ROOT / "samples" / "proton"
-REAL = sorted(SAMPLES.glob("*.hatchet.gz")) + sorted((SHARED / "traces" / "proton").glob("*.hatchet.gz"))
+REAL = distinct([*sorted(SAMPLES.glob("*.hatchet.gz")), *sorted((SHARED / "traces" / "proton").glob("*.hatchet.gz"))])
 KERNEL = {"device_id": "0", "device_type": "CUDA"}
 
 
