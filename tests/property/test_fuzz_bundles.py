@@ -1,6 +1,6 @@
 """Damaged capture bundles: damage of a file beside the trace costs what that file says, never the trace.
 
-Every mutant is known by its seed. A usual run tries some 300 of them; WARPLENS_FUZZ=4 tries four times as many.
+Every mutant is known by its seed. A usual run tries some 150 of them; WARPLENS_FUZZ=4 tries four times as many.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def test_damage_of_a_file_beside_the_trace_does_not_cost_the_trace(
     sound = written(tmp_path / "sound", {})
     content = (sound / name).read_bytes()
     expected = events_of(warplens.open(sound, cache=False))
-    for seed in range(8 * EFFORT):
+    for seed in range(5 * EFFORT):
         rng = Random(seed)
         path = written(tmp_path / rng.choice(("run", "run.zip")), {name: damage(content, rng)})
         with ends(f"seed {seed}"):

@@ -15,7 +15,7 @@ Pairs = list[tuple[int, int]]
 
 points = st.integers(-LIMIT, LIMIT)
 pairs = st.lists(st.tuples(points, points), max_size=12)
-checked = settings(max_examples=400)
+checked = settings(max_examples=200)
 
 
 def union_of(intervals: Pairs) -> Union:

@@ -16,19 +16,17 @@ import pytest
 from mutations import TEXT_MUTATIONS, mutated, piece, text_of, written
 from native_reading import HANDED_OVER, SAME, needs_library, verdict, with_pieces_of
 from spellings import respelt
-from support import SAMPLES
+from support import ROOT, SAMPLES, distinct, shared_traces
 from warplens.readers.shared import stored_file
 
 pytestmark = needs_library
 MUTANTS = int(os.environ.get("WARPLENS_MUTANTS", "400"))
 BATCH = 50
-ROOT = Path(__file__).parents[2]
-SHARED = ROOT.parent / "shared" / "traces"
-TRACES = [
+TRACES = distinct([
     *sorted(ROOT.glob("samples/**/*.json.gz")),
     *sorted(ROOT.glob("samples/**/*.chrome_trace.gz")),
-    *sorted(SHARED.glob("**/*.json.gz")),
-]
+    *shared_traces(),
+])  # fmt: skip
 IS_TRACE = b'"traceEvents"'
 
 
