@@ -1,12 +1,12 @@
 """Eager traces cut into the capture of a graph and its replay, joined again: how many kernels get their own op back?
 
-    python benchmarks/bench_graphs.py TRACE… [--changed 0.02] [--seed 1]
+    python benchmarks/bench_graphs.py TRACE… [--changed 0.02] [--seed 1] [--write FOLDER]
 
 One step of each trace (all of it without steps) becomes a capture, which has the host's events and no GPU work, and a
 replay, which has one graph launch and the GPU's events in the order of their launches, without a word on where they
 come from. That is what CUDA records. The truth is the op, the shapes and the module that the eager trace has for each
-event. With `--changed 0.02` two in a hundred nodes are left out of the replay, and as many copies are added to it, as
-frameworks and drivers do.
+event. `--write` keeps both files. With `--changed 0.02` two in a hundred nodes are left out of the replay, and as many
+copies are added to it, as frameworks and drivers do.
 """
 
 from __future__ import annotations
@@ -51,10 +51,12 @@ class Score(NamedTuple):
     """Added copies that were given an op."""
 
 
-def _events(path: Path) -> list[Event]:
+def _events(path: Path) -> tuple[list[Event], list[Event]]:
+    """The events, and what is known of the GPUs."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
         loaded = json.load(stream)
-    return [event for event in loaded["traceEvents"] if event.get("ph") == "X" and "ts" in event]
+    events = [event for event in loaded["traceEvents"] if event.get("ph") == "X" and "ts" in event]
+    return events, loaded.get("deviceProperties", [])
 
 
 def _one_step(events: list[Event]) -> list[Event]:
@@ -109,9 +111,9 @@ def _in_turn(gpu: list[Event], begin: float) -> list[Event]:
     return copies
 
 
-def _written(folder: Path, name: str, events: list[Event]) -> Path:
+def _written(folder: Path, name: str, events: list[Event], gpus: list[Event]) -> Path:
     path = folder / f"{name}.json"
-    path.write_text(json.dumps({"traceEvents": events, "deviceProperties": []}), encoding="utf-8")
+    path.write_text(json.dumps({"deviceProperties": gpus, "traceEvents": events}), encoding="utf-8")
     return path
 
 
@@ -136,8 +138,9 @@ def _contexts(path: Path, captures: list[Path]) -> list[Context]:
 
 
 def score(path: Path, changed: float, seed: int, folder: Path) -> Score:
-    pair = cut(_one_step(_events(path)), changed, random.Random(seed))
-    files = [_written(folder, name, getattr(pair, name)) for name in ("eager", "capture", "replay")]
+    events, gpus = _events(path)
+    pair = cut(_one_step(events), changed, random.Random(seed))
+    files = [_written(folder, name, getattr(pair, name), gpus) for name in ("eager", "capture", "replay")]
     truth = _contexts(files[0], [])
     replayed = _contexts(files[2], [files[1]])
     pairs = list(zip((truth[place] for place in pair.kept), (c for c in replayed if not c.is_added), strict=True))
@@ -158,11 +161,12 @@ def main() -> None:
     parser.add_argument("traces", nargs="+", type=Path)
     parser.add_argument("--changed", type=float, default=0.0, help="share of nodes left out, and as many added")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="leave capture.json and replay.json there")
     options = parser.parse_args()
     print(f"{'trace':50} {'nodes':>7} {'joined':>8} {'its op':>8} {'shapes':>8} {'module':>8} {'added, joined':>14}")
     for path in options.traces:
         with tempfile.TemporaryDirectory() as folder:
-            found = score(path, options.changed, options.seed, Path(folder))
+            found = score(path, options.changed, options.seed, options.write or Path(folder))
         shares = " ".join(f"{100 * count / found.kernels:7.2f}%" for count in found[2:6])
         print(f"{found.trace:50} {found.kernels:7} {shares} {found.wrong:14}", flush=True)
 

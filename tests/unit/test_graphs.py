@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ import pytest
 
 import warplens
 from graph_traces import ADD, GEMM, GEMM_2, LAYER, NORM, TRITON, Events, Node, call, capture, eager, replay
-from support import Opened, annotation, frame, kernel, op, write_trace
+from support import ROOT, Opened, annotation, frame, kernel, op, write_trace
 from warplens.analyses.units.calls import unit_calls
 from warplens.capture.bundle import Staging
+from warplens.cli import main
 from warplens.errors import FormatError, UsageError
 from warplens.model.check import self_check
 from warplens.passes.graphs import aligning
@@ -68,6 +71,19 @@ def test_the_tables_say_what_was_joined_and_what_the_time_of_a_graph_is_made_of(
     ops = profile.table("graph_ops").frame
     assert ops["percent_of_graph"].sum() == pytest.approx(100)
     assert ops["captured_as"].unique().to_list() == ["capture_32_DECODE"]
+
+
+def test_the_commands_of_the_guide_print_what_it_shows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "docs" / "guides" / "graphs.md").read_text("utf-8")
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    shown = re.findall(r"^\$ warplens (.*samples/.+)\n((?:.+\n)+)```", text, re.MULTILINE)
+    assert [command.split()[2] for command, _ in shown] == ["graph_ops", "roofline"]
+    for command, output in shown:
+        assert main(shlex.split(command)) == 0
+        assert capsys.readouterr().out == output
 
 
 def test_a_capture_in_the_same_file_is_joined_without_an_option(opened: Opened) -> None:
