@@ -14,6 +14,7 @@ class MemoryThresholds(Thresholds):
     gradients_percent = threshold(5.0, "smaller gradients are within the rounding of blocks")
     state_percent = threshold(20.0, "below, another optimizer changes the peak little")
     lost_percent = threshold(10.0, "some free pieces remain between blocks of any program")
+    least_gain_percent = threshold(1.0, "where another moment is the peak then, the change wins nothing")
     tensor_percent = threshold(10.0, "a tenth of the peak in one tensor is seldom meant")
 
 
@@ -25,8 +26,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "Activations that could be recomputed",
         "Activations of repeated modules are kept from the forward pass to the backward pass. Checkpointing a module "
         "keeps its inputs only and runs its forward pass once more in backward. The gain is what its activations hold "
-        "at the peak, less one instance of it, which is there while it is recomputed; it is a bound, since inputs "
-        "stay. The cost is the module's forward GPU time, where a trace beside the snapshot has it. Reported from "
+        "at the peak, less one instance of it (or its largest tensor), which is there while it is recomputed, and at "
+        "most what the peak falls by without any activations; it is a bound, since inputs stay. The cost is the "
+        "module's forward GPU time, where a trace beside the snapshot has it. Reported from "
         "{activations_percent:g} % of the peak.",
     ),
     "WL502": Explanation(
@@ -39,8 +41,8 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "Gradients held during the forward pass",
         "Gradients of the step before are still held when most activations are: they are zeroed in place, or cleared "
         "after the forward pass. Set to None before it, they are not there at that time. The gain is bounded by the "
-        "gradients held at that moment. Programs that accumulate gradients over several passes need them. Reported "
-        "from {gradients_percent:g} % of the peak.",
+        "gradients held at that moment, and by the peak in the optimizer's step, where they are needed. Programs that "
+        "accumulate gradients over several passes need them. Reported from {gradients_percent:g} % of the peak.",
     ),
     "WL504": Explanation(
         "Optimizer state",
@@ -51,8 +53,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     "WL505": Explanation(
         "Memory lost to fragmentation",
         "Segments of the caching allocator that are in use have free parts, and nothing but a block that fits can use "
-        "them. The gain is bounded by the free parts at the peak of what is allocated. Expandable segments map memory "
-        "where it is needed. Reported from {lost_percent:g} % of the reserved memory.",
+        "them. The gain is bounded by the free parts at the peak of what is allocated, or when an allocation failed "
+        "although they add up to more. Expandable segments map memory where it is needed. Reported from "
+        "{lost_percent:g} % of the reserved memory, and for every such failure.",
     ),
     "WL506": Explanation(
         "A peak that one tensor makes",

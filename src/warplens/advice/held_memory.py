@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar, Final
 
@@ -18,7 +18,7 @@ from warplens.model.rule import RuleSet
 from warplens.model.table import Table
 from warplens.units import format_bytes, format_ms, plural
 
-TABLES: Final = ("memory_peak", "memory_timeline", "allocations", "fragmentation")
+TABLES: Final = ("memory_peak", "memory_timeline", "allocations", "fragmentation", "memory_failures")
 OF_A_TRACE: Final = ("modules", "steps")
 PASSING: Final = ("temporary", "activations", "unknown")
 CONTAINERS: Final = ("Sequential", "ModuleList", "ModuleDict")
@@ -26,6 +26,8 @@ CONTAINERS: Final = ("Sequential", "ModuleList", "ModuleDict")
 REPEATED: Final = "_*"
 """What ends a module that several instances of are one place."""
 MOST_ROWS: Final = 6
+NO_ACTIVATIONS: Final = 0.02
+"""Of the most that there are: a loss and the like remain."""
 
 
 class HolderRow(TableRow, frozen=True):
@@ -67,6 +69,14 @@ class PoolRow(TableRow, frozen=True):
     largest_free_bytes: int
 
 
+class FailureRow(TableRow, frozen=True):
+    table: ClassVar[str] = "memory_failures"
+    device: str
+    requested_bytes: int
+    reserved_free_bytes: int
+    cause: str
+
+
 class MemoryFigures(msgspec.Struct, frozen=True, dict=True):
     """The tables on memory, and what the rules ask of them: of the device with the largest peak."""
 
@@ -92,6 +102,20 @@ class MemoryFigures(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def timeline(self) -> pl.DataFrame:
         return self.tables["memory_timeline"].frame.filter(pl.col("device") == self.device)
+
+    @cached_property
+    def fragmented_failure(self) -> FailureRow | None:
+        """The last allocation that failed although enough was free."""
+        frame = numbered(self.tables["memory_failures"].frame)
+        rows = records(frame.filter((pl.col("device") == self.device) & (pl.col("cause") == "fragmented")), FailureRow)
+        return rows[-1] if rows else None
+
+    def gain_without(self, categories: Iterable[str], share: float = 1.0) -> int:
+        """How much lower the peak is without a share of all that these categories hold, whenever they do: no change to
+        a part of it wins more, since another moment is the peak then."""
+        names = [f"{category.replace(' ', '_')}_bytes" for category in categories]
+        removed = share * self.timeline.select(pl.sum_horizontal(names)).to_series().to_numpy()
+        return int(self.peak_bytes - (self.timeline["allocated_bytes"].to_numpy() - removed).max())
 
     def percent(self, size: int) -> float:
         return 100 * size / self.peak_bytes if self.peak_bytes else 0.0
@@ -125,9 +149,13 @@ def activations(figures: MemoryFigures) -> Iterator[Finding]:
         if not place or figures.percent(held) < THRESHOLDS.activations_percent:
             continue
         instances, cost_ms = _instances(figures, place)
-        gain = held - held // instances if instances > 1 else held
+        # What is recomputed is there for a while: one instance, or where these are not known one tensor.
+        gain = held - (held // instances if instances > 1 else max(row.largest_bytes for row in rows))
+        gain = min(gain, figures.gain_without(["activations"]))
         if len(rows) == 1 and rows[0].saves_bytes is not None:
             gain = min(gain, rows[0].saves_bytes)
+        if figures.percent(gain) < THRESHOLDS.least_gain_percent:
+            continue
         cost = f"; recomputing costs {format_ms(cost_ms)} of GPU time a step" if cost_ms else ""
         several = f" in {instances} instances" if instances > 1 else ""
         yield _finding(
@@ -164,7 +192,7 @@ def loss(figures: MemoryFigures) -> Iterator[Finding]:
     yield _finding(
         "WL502",
         title="the loss holds the logits",
-        gain_bytes=held,
+        gain_bytes=min(held, figures.gain_without({row.category for row in rows})),
         bound=True,
         place=rows[0].place,
         evidence=figures.of_peak(held),
@@ -182,6 +210,11 @@ def kept_gradients(figures: MemoryFigures) -> Iterator[Finding]:
     moment = after + int(held[after:].argmax())
     kept = int(gradients[moment])
     if held[moment] < 0.5 * held.max() or kept < 0.5 * most or figures.percent(kept) < THRESHOLDS.gradients_percent:
+        return
+    # Where no activations are left, gradients of this step are: at the end of backward and in the optimizer's step.
+    needed = frame.filter(pl.Series(held < NO_ACTIVATIONS * held.max()))["allocated_bytes"].to_numpy()
+    kept = min(kept, figures.peak_bytes - int(needed.max(initial=0)))
+    if figures.percent(kept) < THRESHOLDS.least_gain_percent:
         return
     rows = [row for row in figures.holders if row.category == "gradients"]
     yield _finding(
@@ -205,7 +238,7 @@ def optimizer_state(figures: MemoryFigures) -> Iterator[Finding]:
     yield _finding(
         "WL504",
         title="the optimizer's state is a large part of the peak",
-        gain_bytes=int(held * (1 - BF16_STATE)),
+        gain_bytes=min(int(held * (1 - BF16_STATE)), figures.gain_without(["optimizer state"], 1 - BF16_STATE)),
         place="Optimizer.step",
         evidence=f"{figures.of_peak(held)} in {plural(sum(row.count for row in rows), 'tensor')}{ratio}",
         rows=[row.evidence() for row in rows[:MOST_ROWS]],
@@ -217,9 +250,15 @@ def fragmentation(figures: MemoryFigures) -> Iterator[Finding]:
     frame = frame.filter((pl.col("device") == figures.device) & (pl.col("moment") == "peak"))
     pools = records(frame.sort("lost_bytes", descending=True), PoolRow)
     lost, reserved = sum(pool.lost_bytes for pool in pools), sum(pool.reserved_bytes for pool in pools)
-    if not reserved or 100 * lost / reserved < THRESHOLDS.lost_percent:
+    gain, why = lost, f"{format_bytes(lost)} of {format_bytes(reserved)} reserved at the peak"
+    failure = figures.fragmented_failure
+    if failure is not None:  # then any amount matters
+        gain = failure.reserved_free_bytes
+        why = f"{format_bytes(failure.requested_bytes)} could not be had with {format_bytes(gain)} free in pieces"
+    elif not lost or 100 * lost / reserved < THRESHOLDS.lost_percent:
         return
-    of_reserved = f"{format_bytes(lost)} of {format_bytes(reserved)} reserved at the peak"
+    else:
+        why = f"{why} ({100 * lost / reserved:.0f} %)"
     rows = [
         Evidence(
             f"{pool.pool} blocks",
@@ -234,10 +273,10 @@ def fragmentation(figures: MemoryFigures) -> Iterator[Finding]:
     yield _finding(
         "WL505",
         title="memory is lost to fragmentation",
-        gain_bytes=lost,
+        gain_bytes=gain,
         bound=True,
-        place=f"{pools[0].pool} blocks of {figures.device}",
-        evidence=f"{of_reserved} ({100 * lost / reserved:.0f} %)",
+        place=f"{pools[0].pool} blocks of {figures.device}" if pools else figures.device,
+        evidence=why,
         rows=rows,
     )
 

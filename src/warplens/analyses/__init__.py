@@ -92,7 +92,8 @@ GRAPH_TABLES: Final = {
 }
 MEMORY_TABLES: Final = when_needed(
     "warplens.analyses.memory.traced", "trace_table", "memory_peak", "memory_timeline", "allocations", "fragmentation",
-    exists=has_memory, needs="a memory snapshot, or memory events of the profiler (profile_memory=True)",
+    "memory_failures", exists=has_memory,
+    needs="a memory snapshot, or memory events of the profiler (profile_memory=True)",
 )  # fmt: skip
 """Who holds the memory, where that is recorded."""
 TRACE_TABLES: Final[dict[str, TableEntry[Workspace]]] = {

@@ -1,7 +1,8 @@
 """`MemorySnapshot`: the state and history of a caching allocator, frozen and columnar.
 
 Addresses and sizes are bytes, times microseconds since 1970 (-1: not recorded), devices numbers of GPUs. `stack` is a
-row of `stacks`, whose lists are rows of `frames`, innermost first; -1 where no stack was recorded.
+row of `stacks`, whose lists are rows of `frames`, innermost first; -1 where no stack was recorded. The address of an
+`oom` event is the device's free memory, -1 where it is not recorded.
 """
 
 from __future__ import annotations

@@ -15,7 +15,16 @@ from warplens.model.idle_causes import largest_cause
 from warplens.model.table import Table
 from warplens.model.time_base import TimeBase, time_base
 from warplens.outputs.document import Document
-from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, memory_text, path_list, region_list
+from warplens.outputs.summary_lists import (
+    Line,
+    bar,
+    holder_list,
+    host_op_list,
+    kernel_list,
+    memory_text,
+    path_list,
+    region_list,
+)
 from warplens.outputs.terminal import TableText, render_table
 from warplens.outputs.text import elide, fold
 from warplens.printable import clean
@@ -24,7 +33,6 @@ from warplens.units import format_bytes, format_count, format_joule, format_ms, 
 LABEL = 10
 """The width that a summary is made for; on narrower screens it takes more lines instead of cutting."""
 SPARKS = " ▁▂▃▄▅▆▇█"
-BARS = " ▏▎▍▌▋▊▉█"
 MAX_QUALITY = 3
 STEP_NOTE = "plain_step"
 """The note that the summary has a line of its own for."""
@@ -128,6 +136,7 @@ def _of_tables(document: Document, width: int, written: Sequence[str]) -> TableT
         *_headline(document, width),
         *(_quality(known["quality"], width) if len(known.get("quality", ())) else []),
         *_labelled("verdict", document.facts.get("verdict", ""), width, "bold"),
+        *(holder_list(first, width) if first is not None and first.name == "memory_peak" else []),
         *(_findings(findings, width, is_per_step=True) if findings is not None else []),
         ("", "none"),
         *rows,
@@ -259,11 +268,11 @@ def _categories(categories: Table, width: int) -> list[Line]:
     header = f"{'GPU time by kernel category':<{28 + (room + 2 if room else 0)}}    share         time    events"
     lines: list[Line] = [("", "none"), (header, "bold")]
     for row in shown:
-        bar = f"  {_bar(100 * row.percent / max(longest, 1e-9), room)}" if room else ""
+        length = f"  {bar(100 * row.percent / max(longest, 1e-9), room)}" if room else ""
         name = elide(row.kernel_category, 28)
         time = format_ms(row.total_us / 1e3)
         numbers = f"{row.percent:6.1f}%  {time:>11}  {format_count(row.count):>8}"
-        lines.append((f"{name:<28}{bar}  {numbers}", "none"))
+        lines.append((f"{name:<28}{length}  {numbers}", "none"))
     return lines
 
 
@@ -274,12 +283,6 @@ def _together(categories: Sequence[CategoryShare]) -> CategoryShare:
         sum(category.total_us for category in categories),
         sum(category.percent for category in categories),
     )
-
-
-def _bar(percent: float, room: int) -> str:
-    eighths = round(percent / 100 * room * 8)
-    full, part = divmod(eighths, 8)
-    return ("█" * full + (BARS[part] if part else "")).ljust(room)[:room]
 
 
 def _findings(findings: Table, width: int, *, is_per_step: bool) -> list[Line]:

@@ -16,6 +16,9 @@ from warplens.units import format_bytes, format_count, format_ms, format_percent
 
 Line = tuple[str, str]
 MAX_HOLDERS = 3
+LEAST_PERCENT = 0.05
+"""Of a holder: less is shown as 0.0 %."""
+BARS = " ▏▎▍▌▋▊▉█"
 LEAST_HOLDER_PERCENT = 1.0
 """Who holds less of the memory is in the table only: the summary fits one screen."""
 NOT_ALLOCATED = ("cache", "fragmentation")
@@ -167,6 +170,35 @@ def region_list(regions: Table, width: int) -> list[Line]:
         figures = f"{row.percent:6.1f}%  {format_count(row.count):>8}"
         lines += _named(figures, (row.region, room), (row.kernel, max(12, width - 21 - room)))
     return lines
+
+
+def holder_list(peak: Table, width: int) -> list[Line]:
+    """The reserved memory of the device with the most of it at its peak, by category."""
+    whole = peak.frame.group_by("device").agg(pl.col("bytes").sum()).sort("bytes", "device", descending=[True, False])
+    if not len(whole):
+        return []
+    sums = (
+        peak.frame.filter(pl.col("device") == whole["device"][0])
+        .group_by("category")
+        .agg(pl.col("bytes").sum(), pl.col("percent").sum(), pl.col("count").sum())
+        .sort("bytes", "category", descending=[True, False])
+    )
+    room = width - 62 if width >= NARROW else 0
+    header = f"{'memory at the peak':<20}{' ' * (room + 2 if room else 0)}    share       bytes  allocations"
+    lines: list[Line] = [("", "none"), (header, "bold")]
+    longest = float(sums["percent"][0])
+    for category, size, percent, count in sums.filter(pl.col("percent") >= LEAST_PERCENT).iter_rows():
+        length = f"  {bar(100 * percent / max(longest, 1e-9), room)}" if room else ""
+        allocations = format_count(count) if category not in NOT_ALLOCATED else ""
+        numbers = f"{percent:6.1f}%  {format_bytes(size):>10}  {allocations:>11}"
+        lines.append((f"{category:<20}{length}  {numbers}".rstrip(), "none"))
+    return lines
+
+
+def bar(percent: float, room: int) -> str:
+    eighths = round(percent / 100 * room * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + (BARS[part] if part else "")).ljust(room)[:room]
 
 
 def memory_text(peak: Table) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from warplens.analyses.memory.memory_work import MemoryWork
 from warplens.analyses.memory.replaying import snapshot_history
-from warplens.analyses.memory.summary import peak_sentence
+from warplens.analyses.memory.summary import memory_sentence
 from warplens.analyses.memory.tables import MEMORY_TABLES
 from warplens.analyses.quality import quality_table
 from warplens.hardware import Gpu
@@ -62,8 +62,8 @@ class MemoryProfile(TablesOnDemand):
         return self._findings
 
     def verdict(self) -> str:
-        """Who holds the peak, in a sentence."""
-        return peak_sentence(self.table("memory_timeline"), self.table("memory_peak"))
+        """Who holds the peak, in a sentence; why memory ran out, where it did, in one before it."""
+        return memory_sentence(*(self.table(name) for name in ("memory_timeline", "memory_peak", "memory_failures")))
 
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables with the facts about the snapshot, as the outputs take them."""

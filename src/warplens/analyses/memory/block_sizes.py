@@ -17,6 +17,17 @@ SMALL: Final = 1 << 20
 """Blocks up to this size come from segments of their own."""
 
 
+def segment_bytes(requested: int) -> int:
+    """How much the allocator asks the device for where no free block fits.
+
+    >>> segment_bytes(4096) >> 20, segment_bytes(3 << 20) >> 20, segment_bytes((33 << 20) + 1) >> 20
+    (2, 20, 34)
+    """
+    if requested <= SMALL:
+        return 2 * SMALL
+    return 20 * SMALL if requested < 10 * SMALL else -(-requested // (2 * SMALL)) * 2 * SMALL
+
+
 class AllocatorRules(msgspec.Struct, frozen=True):
     """What the settings of an allocator change."""
 

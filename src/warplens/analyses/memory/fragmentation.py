@@ -78,6 +78,14 @@ def _rows(history: DeviceHistory, moment: str, event: int) -> list[tuple[object,
     return [(history.device, moment, *row) for row in frame.iter_rows()]
 
 
+def largest_free(history: DeviceHistory, event: int) -> int:
+    """The largest free piece of a segment after an event."""
+    if history.segments is None:
+        return 0
+    exists = (pl.col("begin") <= event) & (pl.col("end") > event)
+    return max(_largest_holes(history.segments.filter(exists).sort("address"), history.held_at(event)), default=0)
+
+
 def _segment_of(segments: pl.DataFrame, held: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """The row of each block's segment, -1 where none is known."""
     starts, address = segments["address"].to_numpy(), held["address"].to_numpy()
@@ -92,6 +100,7 @@ def _segment_of(segments: pl.DataFrame, held: pl.DataFrame) -> np.ndarray[tuple[
 
 def _largest_holes(segments: pl.DataFrame, held: pl.DataFrame) -> list[int]:
     """The largest free piece of each segment."""
+    held = held.sort("address")
     blocks: dict[int, list[tuple[int, int]]] = {}
     place = _segment_of(segments, held).tolist()
     for row, address, size in zip(place, held["address"].to_list(), held["bytes"].to_list(), strict=True):

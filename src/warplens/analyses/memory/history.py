@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,16 @@ NEVER: Final = np.iinfo(np.int64).max
 """The `end` of what is still held when the recording ends."""
 
 
+class Failure(NamedTuple):
+    """An allocation that failed."""
+
+    event: int
+    requested: int
+    device_free: int
+    """What the device had left; -1 where it is not recorded."""
+    stack: int
+
+
 @dataclass(frozen=True)
 class DeviceHistory:
     """One device. `times_ns`, `allocated` and `reserved` have a value per event: the totals are those after it."""
@@ -45,6 +55,7 @@ class DeviceHistory:
     """A row per segment that was there at some time: address, bytes, begin, end, kind, pool, stream; None where only
     sums are known."""
     notes: tuple[Note, ...] = field(default=())
+    failures: tuple[Failure, ...] = ()
 
     @property
     def peak_event(self) -> int:

@@ -20,7 +20,7 @@ from warplens.analyses.memory.block_sizes import (
     Ranges,
     rules_of,
 )
-from warplens.analyses.memory.history import HELD, NEVER, DeviceHistory, MemoryHistory
+from warplens.analyses.memory.history import HELD, NEVER, DeviceHistory, Failure, MemoryHistory
 from warplens.analyses.memory.segments import ReservedRanges
 from warplens.model.memory_facts import MemoryFacts
 from warplens.model.memory_snapshot import ACTION, ALLOCATED, INACTIVE, MemorySnapshot
@@ -138,6 +138,11 @@ class _Replay:
             first,
             segments,
             self._notes(frame),
+            tuple(
+                Failure(number, event.bytes, event.address, event.stack)
+                for number, event in enumerate(self.events)
+                if event.action == OOM
+            ),
         )
 
     def _times(self, origin_ns: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -1,14 +1,22 @@
-"""Who holds the peak, in a sentence."""
+"""Who holds the peak and why an allocation failed, in a sentence."""
 
 from __future__ import annotations
 
 import polars as pl
 
+from warplens.analyses.memory.failures import FRAGMENTED, LIMITED
 from warplens.analyses.memory.peak import BESIDE
 from warplens.model.table import Table
 from warplens.units import format_bytes
 
 MOST_HOLDERS = 3
+LEAST_SHARE = 0.005
+"""Of the allocated memory: a holder of less is not worth a word of the sentence."""
+
+
+def memory_sentence(timeline: Table, peak: Table, failures: Table) -> str:
+    """The failure, where memory ran out, and who holds the peak."""
+    return " ".join(text for text in (failure_sentence(failures), peak_sentence(timeline, peak)) if text)
 
 
 def peak_sentence(timeline: Table, peak: Table) -> str:
@@ -20,8 +28,29 @@ def peak_sentence(timeline: Table, peak: Table) -> str:
     of = f" of {format_bytes(moment['reserved_bytes'])} reserved" if moment["reserved_bytes"] else ""
     held = peak.frame.filter((pl.col("device") == moment["device"]) & ~pl.col("category").is_in(list(BESIDE)))
     sums = held.group_by("category").agg(pl.col("bytes").sum()).sort("bytes", "category", descending=[True, False])
-    whole = max(1, int(moment["allocated_bytes"]))
-    shares = [f"{category} {100 * size / whole:.0f} %" for category, size in sums.head(MOST_HOLDERS).iter_rows()]
+    large = sums.filter(pl.col("bytes") >= LEAST_SHARE * moment["allocated_bytes"])
+    parts = [f"{category} {format_bytes(size)}" for category, size in large.head(MOST_HOLDERS).iter_rows()]
     several = f" ({len(moments)} GPUs)" if len(moments) > 1 else ""
     text = f"At the peak {format_bytes(moment['allocated_bytes'])}{of} are allocated on {moment['device']}{several}"
-    return f"{text}: {', '.join(shares)}." if shares else f"{text}."
+    return f"{text}: {', '.join(parts)}." if parts else f"{text}."
+
+
+def failure_sentence(failures: Table) -> str:
+    """What was asked for when memory ran out for the last time, what was free, and why that did not suffice."""
+    if not len(failures):
+        return ""
+    row = failures.frame.row(-1, named=True)
+    place = f" at {row['line']}" if row["line"] else f" in {row['op']}" if row["op"] else ""
+    asked = f"Out of memory on {row['device']}: {format_bytes(row['requested_bytes'])} were asked for{place}"
+    free = []
+    if row["device_free_bytes"] is not None:
+        free.append(f"{format_bytes(row['device_free_bytes'])} were free on the device")
+    if row["reserved_free_bytes"]:
+        pieces = f"in pieces of at most {format_bytes(row['largest_free_bytes'])}"
+        free.append(f"{format_bytes(row['reserved_free_bytes'])} in the allocator's segments, {pieces}")
+    why = {
+        FRAGMENTED: "enough, but not in one piece",
+        LIMITED: "more than that, so that a limit of the process applies (memory fraction)",
+    }.get(row["cause"], "")
+    left = " and ".join(free)
+    return f"{asked}; {left}{f': {why}' if why else ''}." if left else f"{asked}."

@@ -114,11 +114,17 @@ class SnapshotColumns:
         actions = [
             ACTION.get(action, other) if isinstance(action := entry.get("action"), str) else other for entry in entries
         ]
+        address = _whole_column(entries, "addr", 0)
+        if (failed := ACTION["oom"]) in actions:  # such an event has the device's free memory instead
+            free = [whole(entry.get("device_free"), -1) for entry in entries]
+            address = pl.select(
+                pl.when(pl.Series(actions) == failed).then(pl.Series(free, dtype=pl.Int64)).otherwise(address)
+            ).to_series()
         return pl.DataFrame(
             {
                 "device": pl.Series([device], dtype=pl.Int32).new_from_index(0, len(entries)),
                 "action": pl.Series(actions, dtype=pl.UInt8),
-                "address": _whole_column(entries, "addr", 0),
+                "address": address,
                 "bytes": _whole_column(entries, "size", 0),
                 "stream": _whole_column(entries, "stream", 0),
                 "time_us": _whole_column(entries, "time_us", -1),

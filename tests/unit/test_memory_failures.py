@@ -1,0 +1,85 @@
+"""Snapshots of programs that ran out of memory: what was asked for, what was free, why that did not suffice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warplens
+from memory_snapshots import FORWARD, MB, MODEL, Allocator, snapshot, train, written
+from support import RunInside
+
+
+def failed(gpu: Allocator, requested: int, free: int | None) -> Allocator:
+    """As PyTorch records it: with the device's free memory in the place of an address."""
+    gpu._record("oom", 0, requested, FORWARD, 0)
+    entry = gpu.trace[-1]
+    del entry["addr"]
+    entry |= {} if free is None else {"device_free": free}
+    return gpu
+
+
+def full() -> Allocator:
+    gpu = Allocator()
+    for _ in range(9):
+        gpu.alloc(60 * MB, FORWARD)
+    return gpu
+
+
+def in_pieces() -> Allocator:
+    gpu = full()
+    for address in list(gpu.blocks)[::2]:
+        gpu.free(address)
+    return gpu
+
+
+def rows(gpu: Allocator, folder: Path) -> list[dict[str, Any]]:
+    return list(warplens.open(written(folder / "s.pickle", snapshot(gpu))).table("memory_failures").to_dicts())
+
+
+@pytest.mark.parametrize(
+    ("gpu", "requested", "free", "cause"),
+    [
+        (full(), 400 * MB, 14 * MB, "full"),
+        (full(), 400 * MB, None, "full"),
+        (in_pieces(), 200 * MB, 14 * MB, "fragmented"),
+        (in_pieces(), 400 * MB, 14 * MB, "full"),
+        (full(), 400 * MB, 900 * MB, "limited"),
+        (full(), 5 * MB, 14 * MB, "fragmented"),  # new memory for it comes in 20 MiB
+    ],
+)
+def test_a_failure_has_its_cause(gpu: Allocator, requested: int, free: int | None, cause: str, tmp_path: Path) -> None:
+    (row,) = rows(failed(gpu, requested, free), tmp_path)
+    assert (row["requested_bytes"], row["device_free_bytes"], row["cause"]) == (requested, free, cause)
+    assert row["allocated_bytes"] == gpu.in_use
+    assert row["reserved_bytes"] == 540 * MB
+    assert row["reserved_free_bytes"] == 540 * MB - gpu.in_use
+    assert row["largest_free_bytes"] == (60 * MB if gpu.in_use < 540 * MB else 0)
+    assert row["line"] == f"{MODEL}:12 forward"
+
+
+def test_the_verdict_begins_with_why_memory_ran_out(tmp_path: Path) -> None:
+    path = written(tmp_path / "s.pickle", snapshot(failed(in_pieces(), 200 * MB, 14 * MB)))
+    verdict = warplens.open(path).verdict()
+    assert verdict.startswith(
+        f"Out of memory on GPU 0: 200.0 MiB were asked for at {MODEL}:12 forward; 14.0 MiB were free on the device and "
+        "300.0 MiB in the allocator's segments, in pieces of at most 60.0 MiB: enough, but not in one piece. At the peak"
+    )
+    assert {finding.code for finding in warplens.open(path).findings()} >= {"WL505"}
+
+
+def test_a_failure_changes_no_sum(tmp_path: Path) -> None:
+    gpu = failed(train(steps=1), 90 * MB, 1 * MB)
+    frame = warplens.open(written(tmp_path / "s.pickle", snapshot(gpu))).table("memory_timeline").frame
+    assert frame["allocated_bytes"].to_list() == gpu.allocated
+    assert not rows(train(steps=1), tmp_path)
+
+
+def test_the_report_has_the_categories_of_the_peak_before_its_places(tmp_path: Path, run_inside: RunInside) -> None:
+    path = written(tmp_path / "s.pickle", snapshot(train()))
+    text = run_inside("report", path, COLUMNS="80").stdout
+    lines = text[text.index("memory at the peak") :].splitlines()
+    assert [line.split("  ")[0] for line in lines[1:4]] == ["optimizer state", "activations", "fragmentation"]
+    assert max(map(len, text.splitlines())) <= 80
