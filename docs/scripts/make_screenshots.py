@@ -1,5 +1,5 @@
 """Takes docs/page-*.png, docs/kernel-*.png and docs/layout.png, the pictures of the pages in the guides: Chromium shows
-the report of a bundled trace, two bundled kernels and a tile of shared memory.
+the reports of two bundled traces, two bundled kernels and a tile of shared memory.
 
 Needs `python -m pip install -e '.[dev,dev-torch]'` (Playwright, Pillow, Triton) and Debian's chromium.
 """
@@ -17,6 +17,7 @@ import warplens
 
 KERNELS = Path("samples/kernels").resolve()
 SAMPLE = "samples/kineto/gpt2_train_step.json.gz"
+SERVED = "samples/serving/served.json.gz"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-color-profile=srgb"]
 MOST_BYTES = 250_000
@@ -73,6 +74,8 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         for shot in shots(profile):
             keep(shot.name, take(browser, report, shot))
+        warplens.report(SERVED, served := Path(folder) / "served.html", cache=False)
+        keep("page-serving", take(browser, served, Shot("page-serving", 1900, 1000, section="serving")))
         for shot, content in kernel_shots():
             page = Path(folder) / f"{shot.name}.html"
             page.write_bytes(content)

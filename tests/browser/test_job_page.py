@@ -155,7 +155,7 @@ def test_a_cell_of_the_heat_map_leads_to_the_step_of_its_rank(file: Path, show: 
     assert page.js("() => warplens.store.get('rank')") == row["rank"] == 1
     begin, end = page.js("() => warplens.store.get('view')")
     assert begin <= row["start_ms"] * 1e6 < (row["start_ms"] + row["step_ms"]) * 1e6 <= end
-    page.page.get_by_text("Computation", exact=True).click()
+    page.page.locator("#heatmap").get_by_text("Computation", exact=True).click()
     assert page.js("() => warplens.store.get('heat')") == "compute"
     page.assert_quiet()
 

@@ -180,3 +180,30 @@ def test_step_against_step_agrees_with_the_events(written_page: Any, show: Show)
     assert rows[0][0] == "idle: host busy"
     assert "idle: host busy" in page.page.locator(".step-compare tbody tr").first.inner_text()
     page.assert_quiet()
+
+
+def test_a_served_model_shows_its_phases_and_what_is_between_two_tokens_within_two_clicks(
+    tmp_path: Path, show: Show
+) -> None:
+    path = tmp_path / "served.html"
+    profile = warplens.report(ROOT / "samples" / "serving" / "served.json.gz", path, cache=False)
+    page = show(path, width=1280, height=900)
+    assert "Passes" in page.page.locator(".tl-stage .tl-name").all_inner_texts()
+    phases = {row["phase"]: row for row in profile.table("serving_phases").to_dicts()}
+    tile = page.page.locator(".tile", has_text="Decode")
+    assert f"{phases['decode']['tokens_per_s']:,.0f} tokens/s" in tile.inner_text()
+    tile.click()
+    assert 0 <= page.settled().js(BOX, "#serving-title")[1] < 200
+    rows = page.page.locator("table.serving tbody tr:has(th)").all_inner_texts()
+    assert [row.split()[0] for row in rows] == list(phases)
+    latency = {row["part"] for row in profile.table("token_latency").to_dicts()} - {"interval"}
+    assert set(page.page.locator("#serving table.bars th").all_inner_texts()) == latency
+    slowest = profile.table("slow_iterations").to_dicts()[0]
+    page.page.get_by_role("button", name=f"pass {slowest['iteration']}:").click()
+    chosen = page.settled().js("() => warplens.store.get('range')")
+    assert (chosen[1] - chosen[0]) / 1e6 == pytest.approx(slowest["interval_ms"], abs=1e-3)
+    passes = profile.table("iterations").frame.filter(pl.col("iteration") < slowest["iteration"])
+    generated = passes.filter(pl.col("decode_tokens") > 0)
+    ends = (generated["gpu_start_ms"] + generated["time_ms"] - generated["gap_ms"]).max()
+    assert chosen[0] / 1e6 == pytest.approx(ends, abs=1e-3)
+    page.assert_quiet()

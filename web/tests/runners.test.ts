@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isRunner, runsOf } from "../src/report/views/timeline/runners";
+import { isRunner, runnerLevels, runsOf } from "../src/report/views/timeline/runners";
 
 test("frames that start programs or belong to the profiler are runners, the user's own are not", () => {
   const runners = [
@@ -28,4 +28,23 @@ test("a path is split where runners begin and end", () => {
     [false, 1],
     [true, 1],
   ]);
+});
+
+test("of the levels that only start a program one is left, and none of the user's own is folded", () => {
+  const thread: [depth: number, name: string][] = [
+    [0, "<frozen runpy>(1): a"],
+    [1, "runpy.py(2): b"],
+    [2, "warplens/cli/profile.py(3): run"],
+    [3, "train.py(4): main"],
+    [4, "torch/profiler/profiler.py(5): step"],
+  ];
+  const levels = (events: typeof thread): number =>
+    runnerLevels(
+      events.map(([depth]) => depth),
+      (at) => isRunner(events[at][1]),
+    );
+  expect(levels(thread)).toBe(2);
+  expect(levels([...thread, [1, "train.py(9): at the end"]])).toBe(0);
+  expect(levels(thread.slice(3))).toBe(0);
+  expect(levels([])).toBe(0);
 });

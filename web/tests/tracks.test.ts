@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { arranged, moved } from "../src/report/views/timeline/arrangement";
 import { Counter, runsOfPixels } from "../src/report/views/timeline/counters";
+import { layOut } from "../src/report/views/timeline/layout";
 
 const tracks = ["gpu", "memory", "main", "loader"].map((key) => ({ key }));
 const keys = (order: string[]): string[] => arranged(tracks, order).map(({ key }) => key);
@@ -62,4 +63,14 @@ test("every pixel from the first moment on is drawn once, in order", () => {
     }
     if (starts[0] < from + width * ns) expect(x).toBe(width);
   }
+});
+
+test("counters take the height that few tracks leave, and never less than their own", () => {
+  const tracks = [counter([0], [1]), counter([0], [1])];
+  const choices = { isOpen: () => true, isPinned: () => null };
+  const heights = (least: number): number[] =>
+    layOut([{ gpu: null, heading: "", lanes: tracks }], choices, 500, least).counters.map(({ height }) => height);
+  const [own] = heights(0);
+  expect(heights(2 * own)).toEqual([own, own]);
+  expect(heights(2 * own + 101)).toEqual([own + 50, own + 50]);
 });

@@ -101,11 +101,12 @@ export class App {
     const [from, to] = [Math.min(...spans.map(([first]) => first)), Math.max(...spans.map(([, last]) => last))];
     return [from, Math.max(to, from + LEAST_EXTENT)];
   }
-  /** What the timeline shows at first: everything, or the GPU's work where little happens before and after it. */
+  /** What the timeline shows at first: everything, or the GPU's work and its launches where little happens around them. */
   home(): [number, number] {
     const extent = this.extent();
     if (!this.scene?.hasGpu || this.scene.isInside) return extent;
-    const [first, last] = this.scene.gpuSpan;
+    // A graph may run long after its launch: lanes of threads that had done all before would be empty.
+    const [first, last] = [Math.min(this.scene.firstLaunch, this.scene.gpuSpan[0]), this.scene.gpuSpan[1]];
     const margin = HOME_MARGIN * (last - first);
     const home: [number, number] = [Math.max(extent[0], Math.floor(first - margin)), Math.min(extent[1], Math.ceil(last + margin))];
     return home[1] - home[0] < HOME_SHARE * (extent[1] - extent[0]) && home[1] - home[0] > LEAST_EXTENT ? home : extent;

@@ -3,6 +3,7 @@ import { failed, opened, ready } from "../shared/opening";
 import { followTheme } from "../shared/theme";
 import { App, type Mount } from "./app";
 import { load } from "./data/load";
+import { hasServing } from "./data/serving";
 import { serve } from "./data/worker";
 import { h } from "../shared/dom";
 import { installKeys } from "./keys";
@@ -20,6 +21,7 @@ import { mountJobTimeline } from "./views/job/timeline";
 import { mountProvenance } from "./views/provenance";
 import { StickyBar } from "./views/sticky";
 import { mountRoofline } from "./views/roofline/index";
+import { mountServing } from "./views/serving";
 import { mountSteps } from "./views/steps";
 import { extraFacts, extraTables, tableFor } from "./views/tables/extra";
 import { mountTables } from "./views/tables/index";
@@ -45,6 +47,7 @@ const SECTIONS: Section[] = [
   { id: "timeline", title: "Timeline", mount: mountTimeline, modes: "report diff gantt", has: ({ hasTimeline }) => hasTimeline },
   { id: "timeline", title: "Timeline of the ranks", mount: mountJobTimeline, modes: "job" },
   { id: "timeline", title: "Memory over time", mount: mountTimeline, modes: "paths", has: (app) => countersOf(app).length > 0 },
+  { id: "serving", title: "Serving", mount: mountServing, modes: "report", has: hasServing },
   { id: "findings", title: "What to change", mount: mountFindings, modes: "report job paths", has: hasFindings },
   { id: "steps", title: "Steps and categories", mount: mountSteps, modes: "report" },
   { id: "categories", title: "Where the time goes", mount: mountCategories, modes: "paths", has: hasCategories },

@@ -13,7 +13,7 @@ from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.path import pack_path
 from warplens.outputs.html.records import CorrectedHeader, ReportHeader
 from warplens.outputs.html.tables import pack_table
-from warplens.outputs.html.tiles import gains_base, tiles
+from warplens.outputs.html.tiles import gains_base, page_tiles
 from warplens.outputs.palette import CATEGORY_COLOURS, KIND_COLOURS, SPARE_COLOURS, category_colour
 
 POLICY = "; ".join(
@@ -84,7 +84,7 @@ def packed_document(document: Document) -> bytes:
         spare_colours=list(SPARE_COLOURS),
         scenes=scenes,
         tables=tables,
-        tiles=tiles(extras.overview) if extras.overview else [],
+        tiles=page_tiles(document, extras.overview),
         gains_base=gains_base(extras.overview) if extras.overview else "",
         fix_subsets=extras.fix_subsets,
         critical_path=pack_path(path, extras.scenes[0].trace, kept[0], packer) if path else None,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplens.model.overview import Overview
+from warplens.outputs.document import Document
 from warplens.outputs.html.records import Tile
+from warplens.outputs.html.table_tiles import job_tiles, serving_rates, serving_tiles, snapshot_tiles
 from warplens.units import format_bytes, format_short_ms
 
 COMPLETE_PERCENT = 99.0
@@ -15,8 +17,17 @@ LEAST_SAVING = 0.001
 """Of the step: less is what the simulation rounds away."""
 
 
-def tiles(overview: Overview) -> list[Tile]:
-    return [*_times(overview), *_rates(overview), *_memory(overview)]
+def page_tiles(document: Document, overview: Overview | None) -> list[Tile]:
+    if document.kind == "job":
+        return job_tiles(document.tables)
+    if document.kind == "paths":
+        return list(snapshot_tiles(document.tables))
+    if overview is None:
+        return []
+    times = list(_times(overview))
+    if serving := serving_tiles(document.tables):  # their passes stand for the step
+        return [*serving, *times[1:], *serving_rates(document.tables), *_memory(overview)]
+    return [*times, *_rates(overview), *_memory(overview)]
 
 
 def gains_base(overview: Overview) -> str:
@@ -77,7 +88,7 @@ def _rates(overview: Overview) -> Iterator[Tile]:
     yield Tile(
         "MFU",
         f"{overview.mfu_percent:.1f} %",
-        f"{overview.model_tflop:.3g} of {overview.peak_tflops * time_ms / 1e3:.3g} TFLOP",
+        f"{_amount(overview.model_tflop)} of {_amount(overview.peak_tflops * time_ms / 1e3)} TFLOP",
         "model FLOPs utilisation: the operations that ops ask for, of those that the data sheet's peak "
         f"({overview.peak_of}, {overview.peak_tflops:.4g} TFLOP/s) allows in the {run} time{costed}",
         "roofline",
@@ -88,5 +99,14 @@ def _memory(overview: Overview) -> Iterator[Tile]:
     peak, capacity = overview.memory_peak_bytes, overview.memory_capacity_bytes
     if not peak:
         return
-    note = f"{100 * peak / capacity:.0f} % of {format_bytes(capacity)}" if capacity else "on one GPU"
+    note = f"{_percent(100 * peak / capacity)} of {format_bytes(capacity)}" if capacity else "on one GPU"
     yield Tile("Memory peak", format_bytes(peak), note, "the most that tensors held on one GPU at once", "memory_peak")
+
+
+def _amount(value: float) -> str:
+    """Three digits at most before the thousands, and never an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"

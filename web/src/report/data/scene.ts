@@ -66,6 +66,13 @@ export class Scene {
   get hasGpu(): boolean {
     return this.data.gpuRow.length > 0;
   }
+  /** When the first launch of GPU work began, Infinity where none is on record. */
+  get firstLaunch(): number {
+    return this.data.launch.reduce(
+      (first, row) => (row >= 0 && this.isTimed(row) ? Math.min(first, this.data.start[row]) : first),
+      Infinity,
+    );
+  }
   /** The lanes of the timeline: those whose events have a time. */
   get timedLanes(): Lane[] {
     return this.lanes.filter(({ untimed }) => !untimed);

@@ -3,6 +3,7 @@ import type { App, View } from "../app";
 import { h, replace } from "../../shared/dom";
 import { gpusOf, measure, workOf } from "../data/measures";
 import { formatMs, formatNs, formatPercent, formatPlural } from "../../shared/format";
+import { hasServing } from "../data/serving";
 import type { Table } from "../data/table";
 import { stepComparison } from "./step_compare";
 import { hasGaps } from "./tables/targets";
@@ -47,7 +48,7 @@ function showStrip(strip: HTMLElement, app: App): void {
       strip,
       h("p", {
         class: "empty",
-        text: "No steps are marked in this trace (call prof.step() each iteration). A range of time can be selected on the timeline.",
+        text: `No steps are marked in this trace (${hasServing(app) ? "its passes are under Serving" : "call prof.step() each iteration"}). A range of time can be selected on the timeline.`,
       }),
     );
     return;

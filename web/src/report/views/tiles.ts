@@ -3,6 +3,9 @@ import type { App } from "../app";
 import { h } from "../../shared/dom";
 import type { Tile } from "../../shared/generated/records";
 
+/** Tables that a section shows. */
+const SECTIONS: Record<string, string> = { serving_phases: "serving", token_latency: "serving" };
+
 export function tiles(app: App): HTMLElement | null {
   const shown = app.header.tiles;
   if (!shown.length) return null;
@@ -12,9 +15,16 @@ export function tiles(app: App): HTMLElement | null {
 function element(app: App, { label, value, note, meaning, table }: Tile): HTMLElement {
   return h(
     "button",
-    { class: "tile", title: `${meaning}\nClick: table ${table}`, on: { click: () => app.go({ to: "table", table }) } },
+    { class: "tile", title: `${meaning}\nClick: ${SECTIONS[table] ?? `table ${table}`}`, on: { click: () => follow(app, table) } },
     h("span", { class: "quiet", text: label }),
     h("b", { text: value }),
     h("span", { class: "quiet", text: note }),
   );
+}
+
+function follow(app: App, table: string): void {
+  const at = SECTIONS[table];
+  if (!at) return app.go({ to: "table", table });
+  app.store.jump({ at });
+  app.reveal(at);
 }

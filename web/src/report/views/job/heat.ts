@@ -10,6 +10,7 @@ import { binned, labelStep, scaleOf, shareOf, tones, type Binned, type Grid, typ
 
 const TALLEST = 440;
 const CELL = { height: 20, width: 64 };
+const WIDEST = 320; // of a cell where a row is as wide as the page
 const AXIS = 34;
 const GAP = 3;
 const SHADES = 128;
@@ -70,7 +71,7 @@ export class Heat {
     this.bins = binned(this.grid, TALLEST, room);
     const { bins } = this;
     this.cell = [
-      Math.max(1, Math.min(CELL.width, Math.floor(room / bins.columns))),
+      Math.max(1, Math.min(this.isMatrix ? CELL.width : WIDEST, Math.floor(room / bins.columns))),
       Math.max(1, Math.min(CELL.height, Math.floor(TALLEST / bins.rows))),
     ];
     const height = bins.rows * this.cell[1] + AXIS;

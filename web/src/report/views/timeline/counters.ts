@@ -144,7 +144,33 @@ export function spanOf(counters: readonly Counter[]): [number, number] {
 export function countersOf(app: App): Counter[] {
   // Of two traces the tables are others; with corrected times events are no longer where the counters are.
   if (app.isDiff || (app.data.hasCorrected && app.store.get("times") === "corrected")) return [];
-  return SOURCES.filter(({ table }) => app.hasTable(table)).flatMap((source) => tracksOf(app, source, app.wholeTable(source.table)));
+  const tracks = SOURCES.filter(({ table }) => app.hasTable(table)).flatMap((source) =>
+    tracksOf(app, source, app.wholeTable(source.table)),
+  );
+  return [...passesOf(app), ...tracks];
+}
+
+const PHASES: [phase: string, colour: string][] = [
+  ["prefill", "#e69f00"],
+  ["mixed", "#cc79a7"],
+  ["decode", "#0072b2"],
+];
+
+/** The forward passes of a served model: as tall as they are long, in the colour of their phase. */
+function passesOf(app: App): Counter[] {
+  const table = app.hasTable("iterations") ? app.wholeTable("iterations") : null;
+  const rows = Array.from({ length: table?.rows ?? 0 }, (_, row) => row).filter((row) => table!.number("time_ms", row) > 0);
+  if (!table || !rows.length) return [];
+  const ms = (name: string): Float64Array => Float64Array.from(rows, (row) => table.number(name, row) || 0);
+  const [start, gap, time] = [ms("gpu_start_ms"), ms("gap_ms"), ms("time_ms")];
+  const last = rows.length - 1;
+  // After the last one there is none.
+  const starts = Float64Array.from([...start.map((at, row) => at - gap[row]), start[last] - gap[last] + time[last]], (at) => at * 1e6);
+  const series = PHASES.map(([phase, colour]): Series => {
+    const values = Float64Array.from([...rows.map((row, at) => (table.text("phase", row) === phase ? time[at] : 0)), 0]);
+    return { name: phase, colour: app.palette.shaded(colour), values };
+  }).filter(({ values }) => values.some((value) => value > 0));
+  return [new Counter("iterations.0", "Passes", starts, series, null, true, "ms", "iterations", "", [])];
 }
 
 function tracksOf(app: App, source: Source, table: Table): Counter[] {
@@ -179,13 +205,14 @@ function trackOf(app: App, source: Source, table: Table, drawn: Column[], rows: 
         values: pick(column),
       };
     })
-    .sort((a, b) => (source.stacked ? place(a.name.replaceAll(" ", "_")) - place(b.name.replaceAll(" ", "_")) : 0));
+    // Of those over each other the largest is drawn first, or a mean would vanish behind its maximum.
+    .sort((a, b) => (source.stacked ? place(a.name.replaceAll(" ", "_")) - place(b.name.replaceAll(" ", "_")) : sumOf(b) - sumOf(a)));
   const line =
     source.line && table.has(source.line)
       ? { name: source.line.replace(/_bytes$/, ""), colour: "", values: pick(table.column(source.line)) }
       : null;
   const which = source.by.filter((name) => table.has(name)).map((name): [string, string] => [name, table.text(name, rows[0])]);
-  const title = [source.title, ...which.map(([name, value]) => (/^\d+$/.test(value) ? `${name} ${value}` : value))]
+  const title = [source.title, ...telling(table, which).map(([name, value]) => (/^\d+$/.test(value) ? `${name} ${value}` : value))]
     .filter(Boolean)
     .join(" · ");
   return new Counter(
@@ -200,4 +227,14 @@ function trackOf(app: App, source: Source, table: Table, drawn: Column[], rows: 
     source.holders && app.hasTable(source.holders) ? source.holders : "",
     which,
   );
+}
+
+function sumOf({ values }: Series): number {
+  return values.reduce((sum, value) => sum + (value || 0), 0);
+}
+
+/** What a title needs of it: not the only device where another column tells the tracks apart. */
+function telling(table: Table, which: [column: string, value: string][]): [column: string, value: string][] {
+  const isOnly = (name: string): boolean => table.column(name).values.every((value, _, all) => value === all[0]);
+  return which.filter(([name]) => which.length === 1 || name !== "device" || !isOnly(name));
 }

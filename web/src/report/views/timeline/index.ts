@@ -10,7 +10,7 @@ import { rowTop } from "./layout";
 import { Legend } from "./legend";
 import { paintMarks } from "./marks";
 import { Minimap } from "./minimap";
-import { LAID_OUT_BY, Model } from "./model";
+import { LAID_OUT_BY, LEAST_TALL, Model } from "./model";
 import { laneOf } from "./moves";
 import { NotesBar } from "./notes";
 import { paintLanes } from "./paint";
@@ -23,7 +23,6 @@ import { Tip } from "../../../shared/tip";
 import { Toolbar } from "./toolbar";
 
 const TALLEST = 0.6; // of the window
-const LEAST_TALL = 260;
 const LEAST_SCROLLED = 100; // below the tracks that the reader pinned
 
 export function mountTimeline(host: HTMLElement, app: App): View {

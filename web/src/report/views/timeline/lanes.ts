@@ -2,6 +2,7 @@
 import type { App } from "../../app";
 import { warpOf, type Lane as Source, type Scene } from "../../data/scene";
 import { Cover } from "./cover";
+import { isRunner, runnerLevels } from "./runners";
 import { Track } from "./track";
 
 const MOST_STACKED = 8; // concurrent kernels drawn below each other; further ones share the row that frees first
@@ -19,6 +20,8 @@ export class Lane {
   readonly cover: Cover;
   readonly busyNs: number;
   opensByDefault = true;
+  /** Outermost rows of a thread that are not drawn: a program is started by several frames, and one stands for all. */
+  private readonly folded: number;
   private rowOfEvent: ArrayLike<number> | null = null;
   private stackedRows = 1;
   private trackList: Track[] | null = null;
@@ -37,6 +40,7 @@ export class Lane {
     this.onGpu = source.gpu || kind === "gpu_annotation";
     this.cover = Cover.ofSorted(scene.data.start, scene.data.duration, source.first, source.events);
     this.busyNs = this.cover.busy(...scene.span);
+    this.folded = this.onGpu ? 0 : foldedLevels(scene, source);
   }
 
   /** The title with all that is around the lane. */
@@ -66,7 +70,7 @@ export class Lane {
     const { depth } = this.scene.data;
     return (this.flat ??= new Track(
       this.scene,
-      this.pick((row) => !hidden[this.scene.data.label[row]] && (this.onGpu || depth[row] === 0)),
+      this.pick((row) => !hidden[this.scene.data.label[row]] && (this.onGpu || depth[row] === this.folded)),
     ));
   }
 
@@ -86,13 +90,14 @@ export class Lane {
 
   private split(hidden: Uint8Array): Track[] {
     const { first, events } = this.source;
-    const { label } = this.scene.data;
+    const { label, depth } = this.scene.data;
     const places = this.stack();
     const counts = new Uint32Array(this.stackedRows);
-    for (let i = 0; i < events; i++) if (!hidden[label[first + i]]) counts[places[i]]++;
+    const isDrawn = (i: number): boolean => !hidden[label[first + i]] && (this.onGpu || depth[first + i] >= this.folded);
+    for (let i = 0; i < events; i++) if (isDrawn(i)) counts[places[i]]++;
     const rows = Array.from(counts, (count) => new Int32Array(count));
     counts.fill(0);
-    for (let i = 0; i < events; i++) if (!hidden[label[first + i]]) rows[places[i]][counts[places[i]]++] = first + i;
+    for (let i = 0; i < events; i++) if (isDrawn(i)) rows[places[i]][counts[places[i]]++] = first + i;
     return rows.map((trackRows) => new Track(this.scene, trackRows));
   }
 
@@ -101,10 +106,22 @@ export class Lane {
     if (this.rowOfEvent) return this.rowOfEvent;
     const { first, events } = this.source;
     const { start, duration, depth } = this.scene.data;
-    const places = this.onGpu ? packed(start, duration, first, events) : depth.subarray(first, first + events);
+    const own = depth.subarray(first, first + events);
+    const places = this.onGpu
+      ? packed(start, duration, first, events)
+      : this.folded
+        ? own.map((level) => Math.max(0, level - this.folded))
+        : own;
     for (let i = 0; i < events; i++) if (places[i] >= this.stackedRows) this.stackedRows = places[i] + 1;
     return (this.rowOfEvent = places);
   }
+}
+
+function foldedLevels(scene: Scene, { first, events }: Source): number {
+  const runs = scene.data.header.labels.name.map((text) => isRunner(scene.texts[text]));
+  const { depth, label } = scene.data;
+  if (!runs.includes(true)) return 0;
+  return runnerLevels(depth.subarray(first, first + events), (at) => runs[label[first + at]]);
 }
 
 function packed(start: Float64Array, duration: Float64Array, first: number, events: number): Uint16Array {

@@ -73,7 +73,15 @@ export interface Choices {
   isPinned(track: Lane | Counter): boolean | null;
 }
 
-export function layOut(groups: Group[], choices: Choices, available: number): Layout {
+/** Where tracks leave part of the `least` height empty, counters are as much taller. */
+export function layOut(groups: Group[], choices: Choices, available: number, least = 0): Layout {
+  const layout = placeAll(groups, choices, available, COUNTER);
+  const open = layout.counters.filter((placed) => placed.open).length;
+  const free = least - layout.pinnedHeight - layout.scrolledHeight;
+  return open && free > 0 ? placeAll(groups, choices, available, COUNTER + Math.floor(free / open)) : layout;
+}
+
+function placeAll(groups: Group[], choices: Choices, available: number, counterHeight: number): Layout {
   const staysOnTop = pinsOf(groups, choices, available);
   const layout: Layout = { placed: [], counters: [], byLane: new Map(), headings: [], pinnedHeight: 0, scrolledHeight: 0 };
   for (const group of groups) {
@@ -89,16 +97,17 @@ export function layOut(groups: Group[], choices: Choices, available: number): La
         layout.placed.push({ lane, pinned, open: false, rows: 1, rowHeight: THIN, height: THIN, padding: 0, thin: true, top });
         return;
       }
-      place(layout, lane, choices.isOpen(lane), staysOnTop(group, lane));
+      place(layout, lane, choices.isOpen(lane), staysOnTop(group, lane), counterHeight);
     });
   }
   for (const entry of layout.placed) layout.byLane.set(`${entry.lane.sceneNumber}.${entry.lane.source.number}`, entry);
   return layout;
 }
 
-function place(layout: Layout, track: Lane | Counter, open: boolean, pinned: boolean): void {
-  if (track instanceof Counter) layout.counters.push({ counter: track, open, pinned, ...grow(layout, pinned, heightOf(track, open)) });
-  else {
+function place(layout: Layout, track: Lane | Counter, open: boolean, pinned: boolean, counterHeight: number): void {
+  if (track instanceof Counter) {
+    layout.counters.push({ counter: track, open, pinned, ...grow(layout, pinned, open ? counterHeight : STRIP) });
+  } else {
     const size = sizeOf(track, open);
     layout.placed.push({ lane: track, pinned, thin: false, ...size, ...grow(layout, pinned, size.height) });
   }

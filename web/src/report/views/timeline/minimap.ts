@@ -3,6 +3,7 @@ import { h } from "../../../shared/dom";
 import { union } from "../../data/intervals";
 import type { Scene } from "../../data/scene";
 import { Cover } from "./cover";
+import { runsOfPixels, type Counter } from "./counters";
 import type { Lane } from "./lanes";
 import type { Model } from "./model";
 import { sharpCanvas } from "./sharp";
@@ -51,7 +52,16 @@ export class Minimap {
         if (bar > 0) context.fillRect(x, (scene + 1) * height - Math.max(1, bar), 1, Math.max(1, bar));
       }
     });
+    if (!this.covers.length && this.model.counters.length) this.paintCounter(context, this.model.counters[0], first, ns);
     this.showView();
+  }
+
+  /** Without events: the first counter. */
+  private paintCounter(context: CanvasRenderingContext2D, counter: Counter, first: number, ns: number): void {
+    for (const [left, right, row] of runsOfPixels(counter, first, ns, this.width)) {
+      const tall = (counter.total[row] / counter.most) * (HEIGHT - 3);
+      context.fillRect(left, HEIGHT - tall, right - left, tall);
+    }
   }
 
   showView(): void {

@@ -28,6 +28,9 @@ export interface Moment {
 
 /** What places the tracks. */
 export const LAID_OUT_BY = ["lanes", "event", "pins", "offlanes", "laneorder", "theme"] as const;
+/** Pixels that the lanes and counters take at least. */
+export const LEAST_TALL = 260;
+const ALONE = 0.7; // of the height there is, for counters without events
 const MOST_LINKED = 300;
 const SHORTEST_INSIDE_NS = 10; // a region inside a kernel may take a few clock ticks
 
@@ -221,7 +224,7 @@ export class Model implements Picture {
   private laidOut(): Layout {
     const pins = new Map(this.app.store.get("pins").map(({ key, open }) => [key, open]));
     const choices = { isOpen: (track: Track) => this.isOpen(track), isPinned: (track: Track) => pins.get(track.key) ?? null };
-    return layOut(this.groups(), choices, this.available);
+    return layOut(this.groups(), choices, this.available, this.app.hasTimeline ? LEAST_TALL : ALONE * this.available);
   }
   /** Both traces' GPU lanes come first, to be compared; then both traces' threads. */
   private groups(): Group[] {

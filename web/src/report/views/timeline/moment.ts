@@ -7,7 +7,7 @@ import type { Model, Moment } from "./model";
 
 const HOLDERS_SHOWN = 15;
 
-export function momentDetails(model: Model, { counter, time }: Moment): HTMLElement {
+export function momentDetails(model: Model, { counter, time }: Moment, isChosen = true): HTMLElement {
   const row = counter.rowAt(time);
   const isPeak = row === counter.peak;
   const close = h("button", {
@@ -27,7 +27,7 @@ export function momentDetails(model: Model, { counter, time }: Moment): HTMLElem
       "div",
       { class: "tl-titlebar" },
       h("h3", { text: `${counter.title}: ${row < 0 ? "no value yet" : counter.shown(counter.total[row])}` }),
-      close,
+      isChosen && close,
     ),
     h("p", { text: `${isPeak ? "The peak, at" : "At"} ${formatMoment(time, model.viewport.span / 100)}` }),
     h(

@@ -4,8 +4,11 @@ import { formatCount, formatNs, formatPercent } from "../../../shared/format";
 import { gapsOf, measure, workOf } from "../../data/measures";
 import type { Scene } from "../../data/scene";
 import type { Model } from "./model";
+import { momentDetails } from "./moment";
 
-const SHOWN = 9;
+const LEAST_SHOWN = 4;
+const NAME_PX = 29;
+const AROUND_PX = 235; // what else stands there, gaps included
 const GAPS_SHOWN = 3;
 const AFTER_MS = 200; // a view that moves is described once it stays
 
@@ -21,7 +24,13 @@ export class Overview {
   }
 
   private show(): void {
-    const { app, viewport } = this.model;
+    const { app, viewport, counters } = this.model;
+    const held = counters.find(({ holders }) => holders);
+    if (!app.hasTimeline && held) {
+      // A memory snapshot is opened to see who holds the peak.
+      replace(this.element, momentDetails(this.model, { counter: held, time: held.starts[held.peak] }, false));
+      return;
+    }
     replace(
       this.element,
       h("h3", { text: `In view: ${formatNs(viewport.span)}` }),
@@ -51,7 +60,7 @@ export class Overview {
     const names = heaviestIn(scene, window);
     if (!names.length) return null;
     const longest = names[0].ns;
-    const rows = names.slice(0, SHOWN).map(({ row, ns, count }) => {
+    const rows = names.slice(0, this.room()).map(({ row, ns, count }) => {
       const bar = h("i", { class: "tl-part-bar" });
       bar.style.cssText = `width:${(100 * ns) / longest}%;background:${this.model.app.palette.event(scene, row)}`;
       const link = h("button", {
@@ -71,6 +80,12 @@ export class Overview {
       h("ol", {}, ...rows),
       more > 0 && h("p", { class: "quiet", text: `and ${formatCount(more)} more names` }),
     );
+  }
+
+  /** How many names fit. */
+  private room(): number {
+    const height = (this.element.parentElement?.clientHeight ?? 0) / this.model.app.scenes.length;
+    return Math.max(LEAST_SHOWN, Math.floor((height - AROUND_PX) / NAME_PX));
   }
 
   private gaps(scene: Scene, number: number, [from, to]: [number, number]): HTMLElement | null {

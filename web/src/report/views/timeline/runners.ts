@@ -27,3 +27,12 @@ export function runsOf<T>(path: readonly T[], nameOf: (frame: T) => string): { r
   }
   return runs;
 }
+
+/** How many of the outermost levels of a thread hold frames of runners and nothing else, the last of them not counted. */
+export function runnerLevels(depths: ArrayLike<number>, runs: (at: number) => boolean): number {
+  const onlyRunners: boolean[] = [];
+  for (let at = 0; at < depths.length; at++) onlyRunners[depths[at]] = (onlyRunners[depths[at]] ?? true) && runs(at);
+  let levels = 0;
+  while (onlyRunners[levels]) levels++;
+  return Math.max(0, levels - 1);
+}
