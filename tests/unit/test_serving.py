@@ -42,6 +42,20 @@ def test_times_of_iterations_add_up_to_the_gpu_s_whole_time(opened: Opened) -> N
     assert kernel_us == pytest.approx(profile.table("kernel_categories").to_polars()["total_us"].sum())
 
 
+@pytest.mark.parametrize(("launched", "time_ms"), [(10, 0.1), (880, 1.0)])
+def test_the_first_iteration_begins_when_the_gpu_is_free_for_it(opened: Opened, launched: int, time_ms: float) -> None:
+    """A copy on a stream of its own starts at once, the pass behind work that is not recorded, or when launched."""
+    events = [annotation(vllm(decode=4), 0, 950), launch(0, 2, 1), kernel("tiny", 5, 5, 1, stream=2)]
+    profile = opened([*events, launch(launched, 5, 2), kernel(GEMM, 905, 100, 2)])
+    assert columns(profile, "iterations", "count", "time_ms", "gap_ms") == [(2, time_ms, 0.0)]
+    said = [note for note in profile.table("iterations").notes if "before the recording" in note]
+    assert said == (
+        ["work from before the recording holds up the first iteration: 900.0 µs are not counted in it"]
+        if launched == 10
+        else []
+    )
+
+
 def test_a_mark_inside_a_mark_is_the_same_iteration(opened: Opened) -> None:
     outer = "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)"
     events = [annotation(outer, 0, 100), annotation("step[DECODE bs=32]", 10, 80)]

@@ -3,7 +3,8 @@
 GPU work belongs to the iteration that launched it: engines prepare the next iteration while the GPU still works on this
 one. What is launched after a mark's end (sampling, copies of its results) belongs to it until the next mark, for as
 long as the mark itself lasts at most. On the GPU an iteration lasts from the end of the one before to its own end, so
-that times add up to the whole; of that the time before its first event is the gap.
+that times add up to the whole; of that the time before its first event is the gap. The first one begins when the GPU
+is free for it: where a recording begins, the work of passes that it does not have may hold it up.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Windows(NamedTuple):
     first_ns: Ints
     """Start of the first event."""
     start_ns: Ints
-    """End of the iteration before, or of what reaches furthest; for the first one its first event's start."""
+    """End of the iteration before, or of what reaches furthest; for the first one when the GPU is free for it."""
     end_ns: Ints
     gap_ns: Ints
     busy_ns: Ints
@@ -157,11 +158,42 @@ def windows(work: Workspace) -> Windows:
     iterations = served(work)
     assert iterations is not None  # tables of iterations exist only where there are some
     start = work.gpu["start_ns"].to_numpy()
-    return iteration_windows(iterations, start, start + work.gpu["dur_ns"].to_numpy())
+    end = start + work.gpu["dur_ns"].to_numpy()
+    return iteration_windows(iterations, start, end, held_until(work))
 
 
-def iteration_windows(iterations: Served, start: Ints, end: Ints) -> Windows:
-    """The windows of iterations whose GPU events, in the order of rows, have these starts and ends."""
+@shared
+def held_until(work: Workspace) -> int:
+    """When the GPU is free for the first iteration; -1 where no work from before the recording holds it up.
+
+    That is so where its stream with most work stays empty for most of the time since its first event, although its
+    launch has returned and nothing that is recorded runs.
+    """
+    iterations, trace, gpu = served(work), work.trace, work.gpu
+    assert iterations is not None
+    known = np.flatnonzero(iterations.event_iteration >= 0)
+    if not len(known):
+        return NONE
+    start, duration, rows = gpu["start_ns"].to_numpy(), gpu["dur_ns"].to_numpy(), gpu["id"].to_numpy()
+    own = iterations.event_iteration
+    of_first = known[own[known] == own[known[np.argmin(start[known])]]]
+    lane = trace.ints("lane")[rows[of_first]]
+    on_main = of_first[lane == np.argmax(np.bincount(lane, weights=duration[of_first]))]
+    held = on_main[np.argmin(start[on_main])]
+    begin, launch = int(start[held]), int(trace.ints("launch")[rows[held]])
+    earlier = start < begin
+    if launch < 0 or not earlier.any():
+        return NONE
+    launched = int(trace.ints("start_ns")[launch] + trace.ints("dur_ns")[launch])
+    waited = begin - max(launched, int((start + duration)[earlier].max()))
+    return begin if 2 * waited > begin - int(start[of_first].min()) else NONE
+
+
+def iteration_windows(iterations: Served, start: Ints, end: Ints, first_free: int = NONE) -> Windows:
+    """The windows of iterations whose GPU events, in the order of rows, have these starts and ends.
+
+    The first one begins at `first_free` if that is later than its first event.
+    """
     count, own = len(iterations), iterations.event_iteration
     far = np.iinfo(np.int64).max
     first, last = np.full(count, far, np.int64), np.full(count, NONE, np.int64)
@@ -172,7 +204,7 @@ def iteration_windows(iterations: Served, start: Ints, end: Ints) -> Windows:
     order = np.flatnonzero(has_gpu)
     order = order[np.lexsort((last[order], first[order]))]
     reached = np.maximum.accumulate(last[order])
-    before = np.append(first[order[:1]], reached[:-1])
+    before = np.append(np.maximum(first[order[:1]], first_free), reached[:-1])
     begin = np.array([span.start_ns for span in iterations.spans])
     stop = np.array([span.end_ns for span in iterations.spans])
     begin[order], stop[order] = before, reached

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from warplens.analyses.serving.iterations import INFERRED, served
+from warplens.analyses.serving.iterations import INFERRED, held_until, served
 from warplens.analyses.serving.rates import iteration_work
 from warplens.analyses.serving.steady import steady_state
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import Workspace
-from warplens.units import plural
+from warplens.units import format_ns, plural
 
 LOW_COVER_PERCENT: Final = 50.0
 """Below this, what has no cost may be most of the work."""
@@ -34,6 +34,9 @@ def notes(work: Workspace) -> tuple[str, ...]:
         )
     elif any(span.mark.generation.requests and span.mark.generation.query_tokens is None for span in found.spans):
         texts.append("the marks do not count generated tokens: one per request is taken")
+    if (free_ns := held_until(work)) >= 0:
+        waited = format_ns(free_ns - int(work.gpu["start_ns"].to_numpy().min()))
+        texts.append(f"work from before the recording holds up the first iteration: {waited} are not counted in it")
     if found.ranks > 1:
         texts.append(f"{found.ranks} threads mark the same iterations: they count once, with the GPU work of all")
     costs = iteration_work(work)
