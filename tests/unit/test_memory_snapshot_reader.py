@@ -173,6 +173,56 @@ def test_snapshots_of_old_versions_have_no_times_and_stacks_in_a_history(tmp_pat
     assert "no_memory_times" in profile.table("quality").frame["code"].to_list()
 
 
+def test_a_history_of_one_event_and_blocks_with_a_history_are_of_old_versions_too(tmp_path: Path) -> None:
+    """PyTorch 1.13 and 2.0 keep one event unless more are asked for."""
+    gpu = train(steps=1)
+    document = snapshot(gpu, most_events=1)
+    for segment in document["segments"]:
+        for block in segment["blocks"]:
+            block["history"] = [{"addr": block.pop("address"), "real_size": block["requested_size"],
+                                 "frames": block.pop("frames")}]  # fmt: skip
+    profile = warplens.open(written(tmp_path / "old.pickle", document))
+    frame = profile.table("memory_peak").frame
+    beside = frame["category"].is_in(["cache", "fragmentation"])
+    assert frame.filter(~beside)["bytes"].sum() == gpu.in_use
+    assert frame.filter(category="parameters")["bytes"].sum() == 16 * MB + 3 * 512 * 2
+    assert "memory_before" in profile.table("quality").frame["code"].to_list()
+
+
+def test_what_later_versions_add_changes_nothing(tmp_path: Path) -> None:
+    """Events of other kinds, marks of the program, private pools and more devices than are used."""
+    gpu = train(steps=1)
+    document = snapshot(gpu)
+    entries = document["device_traces"][0]
+    entries.insert(3, {"action": "user_defined", "addr": 0, "size": 0, "stream": 0, "time_us": entries[3]["time_us"],
+                       "user_metadata": "epoch 1", "pool_id": (0, 1), "frames": []})  # fmt: skip
+    entries.insert(9, {"action": "snapshot", "addr": 0, "size": 0, "stream": 0, "time_us": entries[9]["time_us"]})
+    document["device_traces"] += [[], []]
+    document["external_annotations"] = [{"stage": "START", "name": "Optimizer.step", "device": 0, "time_us": 1}]
+    document["segments"][0]["segment_pool_id"] = (0, 3)
+    profile = warplens.open(written(tmp_path / "new.pickle", document))
+    allocated = profile.table("memory_timeline").frame["allocated_bytes"].to_list()
+    assert [size for place, size in enumerate(allocated) if place not in (3, 9)] == gpu.allocated
+    assert profile.table("quality").to_dicts() == []
+    assert "large of pool 0.3" in profile.table("fragmentation").frame["pool"].to_list()
+
+
+@pytest.mark.parametrize("size", [-(1 << 20), 1 << 43, (1 << 63) - 1, 1 << 70])
+def test_sizes_that_no_memory_has_are_counted_and_omitted(size: int, tmp_path: Path) -> None:
+    gpu = train(steps=1)
+    document = snapshot(gpu)
+    for block in document["segments"][0]["blocks"]:
+        block["size"] = size
+    document["segments"][1]["total_size"] = size
+    document["device_traces"][0][5]["size"] = size
+    profile = warplens.open(written(tmp_path / "x.pickle", document))
+    for name in profile.report_names:
+        profile.table(name)
+    messages = {row["code"]: row["message"] for row in profile.table("quality").to_dicts()}
+    assert "size: " in messages["snapshot_values"]
+    assert "segment: 0" not in messages["snapshot_values"]
+
+
 def test_segments_alone_are_a_snapshot_without_a_history(tmp_path: Path) -> None:
     gpu = train(steps=1)
     file = tmp_path / "segments.pickle"

@@ -16,6 +16,9 @@ from warplens.model.memory_snapshot import ACTION, BLOCKS, EVENTS, FRAMES, INACT
 from warplens.model.quality import Note, Quality
 
 INT64: Final = 1 << 63
+MOST_BYTES: Final = 1 << 42
+"""Of one size: sums of two million of them are still numbers that a column can hold."""
+MOST_ADDRESS: Final = 1 << 62
 MOST_DEVICES: Final = 1024
 MOST_SETTINGS: Final = 100
 LONGEST_SETTING: Final = 200
@@ -69,7 +72,7 @@ class SnapshotColumns:
         self.damage: Counter[str] = Counter()
         self.stacks = Stacks()
         listed = self._dicts(document.get("segments"), "segment")
-        self.segments = _frame(SEGMENTS, (_segment(segment) for segment in listed))
+        self.segments = _frame(SEGMENTS, (self._segment(segment) for segment in listed))
         self.blocks = _frame(
             BLOCKS, (row for number, segment in enumerate(listed) for row in self._blocks(number, segment))
         )
@@ -77,7 +80,7 @@ class SnapshotColumns:
         self.settings = _settings(document.get("allocator_settings"))
 
     def notes(self) -> Quality:
-        detail = ", ".join(f"{name}: {count}" for name, count in self.damage.items())
+        detail = ", ".join(f"{name}: {count}" for name, count in self.damage.items() if count)
         count = sum(self.damage.values())
         return Quality((Note("snapshot_values", count, detail),) if count else ())
 
@@ -89,17 +92,49 @@ class SnapshotColumns:
         self.damage[what] += len(values) - len(kept)
         return kept
 
+    def _segment(self, segment: dict[str, Any]) -> tuple[Any, ...]:
+        pool = segment.get("segment_pool_id")
+        numbers = [whole(number) for number in pool[:2]] if isinstance(pool, (list, tuple)) else []
+        return (
+            _device(segment.get("device")),
+            self._address(segment.get("address")),
+            self._size(segment.get("total_size")),
+            whole(segment.get("stream")),
+            _text(segment.get("segment_type")),
+            f"{numbers[0]}.{numbers[1]}" if len(numbers) == 2 and any(numbers) else "",
+            segment.get("is_expandable") is True,
+        )
+
+    def _size(self, value: object, absent: int = 0) -> int:
+        return self._bounded(value, absent, MOST_BYTES, "size")
+
+    def _address(self, value: object, absent: int = 0) -> int:
+        return self._bounded(value, absent, MOST_ADDRESS, "address")
+
+    def _bounded(self, value: object, absent: int, most: int, what: str) -> int:
+        if type(value) is int and 0 <= value <= most:
+            return value
+        self.damage[what] += value is not None
+        return absent
+
+    def _bounded_column(self, values: pl.Series, most: int, what: str) -> pl.Series:
+        is_wrong = (values < 0) | (values > most)
+        if not is_wrong.any():
+            return values
+        self.damage[what] += int(is_wrong.sum())
+        return values.set(is_wrong, 0)
+
     def _blocks(self, number: int, segment: dict[str, Any]) -> Iterable[tuple[Any, ...]]:
-        device, address = _device(segment.get("device")), whole(segment.get("address"))
+        device, address = _device(segment.get("device")), self._address(segment.get("address"))
         for block in self._dicts(segment.get("blocks"), "block"):
             history = block.get("history")
             first = history[0] if isinstance(history, list) and history and isinstance(history[0], dict) else NOTHING
-            size = whole(block.get("size"))
-            address = whole(block.get("address"), address)
-            requested = whole(block.get("requested_size"), whole(first.get("real_size"), size))
+            size = self._size(block.get("size"))
+            address = self._address(block.get("address"), address)
+            requested = self._size(block.get("requested_size"), self._size(first.get("real_size"), size))
             stack = self.stacks.number(block.get("frames") or first.get("frames") or EMPTY)
             yield number, device, address, size, requested, _text(block.get("state")) or INACTIVE, stack
-            address = min(address + size, INT64 - 1)
+            address = min(address + size, MOST_ADDRESS)
 
     def _events(self, traces: object) -> pl.DataFrame:
         if not isinstance(traces, (list, tuple)):
@@ -114,9 +149,9 @@ class SnapshotColumns:
         actions = [
             ACTION.get(action, other) if isinstance(action := entry.get("action"), str) else other for entry in entries
         ]
-        address = _whole_column(entries, "addr", 0)
+        address = self._bounded_column(_whole_column(entries, "addr", 0), MOST_ADDRESS, "address")
         if (failed := ACTION["oom"]) in actions:  # such an event has the device's free memory instead
-            free = [whole(entry.get("device_free"), -1) for entry in entries]
+            free = [self._size(entry.get("device_free"), -1) for entry in entries]
             address = pl.select(
                 pl.when(pl.Series(actions) == failed).then(pl.Series(free, dtype=pl.Int64)).otherwise(address)
             ).to_series()
@@ -125,27 +160,13 @@ class SnapshotColumns:
                 "device": pl.Series([device], dtype=pl.Int32).new_from_index(0, len(entries)),
                 "action": pl.Series(actions, dtype=pl.UInt8),
                 "address": address,
-                "bytes": _whole_column(entries, "size", 0),
+                "bytes": self._bounded_column(_whole_column(entries, "size", 0), MOST_BYTES, "size"),
                 "stream": _whole_column(entries, "stream", 0),
                 "time_us": _whole_column(entries, "time_us", -1),
                 "stack": pl.Series([number(entry.get("frames", EMPTY)) for entry in entries], dtype=pl.Int32),
             },
             schema=EVENTS,
         )
-
-
-def _segment(segment: dict[str, Any]) -> tuple[Any, ...]:
-    pool = segment.get("segment_pool_id")
-    numbers = [whole(number) for number in pool[:2]] if isinstance(pool, (list, tuple)) else []
-    return (
-        _device(segment.get("device")),
-        whole(segment.get("address")),
-        whole(segment.get("total_size")),
-        whole(segment.get("stream")),
-        _text(segment.get("segment_type")),
-        f"{numbers[0]}.{numbers[1]}" if len(numbers) == 2 and any(numbers) else "",
-        segment.get("is_expandable") is True,
-    )
 
 
 def _frame(schema: dict[str, Any], rows: Iterable[tuple[Any, ...]]) -> pl.DataFrame:
