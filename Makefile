@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SAMPLE := samples/kineto/gpt2_train_step.json.gz
 DEMO := build/demo
 
-.PHONY: demo check test soak lint types arrows collected native fast unit web page docs golden picture clean
+.PHONY: demo check test soak lint types arrows collected native fast unit collected-unit web page docs golden picture clean
 
 demo: $(VENV)/installed
 	@$(BIN)/warplens report $(SAMPLE) -o $(DEMO)/report.html -o $(DEMO)/tables/ -o $(DEMO)/report.xlsx --force
@@ -20,10 +20,10 @@ demo: $(VENV)/installed
 check: lint types arrows fast
 
 # While Python's packages are installed, on one core and partly waiting for a disk, the page is checked and the browsers
-# and compilers of the tests are installed.
+# and compilers of the tests are installed. The tests wait for programs a part of their time, in which both cores have
+# the types and the documentation to check.
 test:
-	@$(MAKE) --no-print-directory -j3 page $(VENV)/tools types docs collected arrows lint
-	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory -j6 BEHIND='nice -n 10' page lint types arrows docs collected-unit
 
 # Whole runs beside busy processes: no test may depend on how fast the machine is. `make soak RUNS=2 WORKERS=8`
 RUNS ?= 5
@@ -35,10 +35,10 @@ lint: $(VENV)/dev
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/dev
-	$(BIN)/mypy
+	$(BEHIND) $(BIN)/mypy
 
 arrows: $(VENV)/dev
-	$(BIN)/lint-imports
+	$(BEHIND) $(BIN)/lint-imports
 
 # Leaves the tests as bytecode: each worker of `unit` would otherwise prepare all of them for itself, 15 s of CPU.
 collected: $(VENV)/dev
@@ -53,10 +53,14 @@ fast: $(VENV)/dev native
 	$(BIN)/python -m pytest --fast -n $$(nproc 2>/dev/null || echo 1) --dist loadfile -q
 
 # One worker more than there are cores: browsers and programs that are waited for leave a third of them idle. A file's
-# tests stay together, since what they share (a C++ build, compiled kernels) takes up to a minute to make.
+# tests stay together, since what they share (a C++ build, compiled kernels) takes up to a minute to make. What tests
+# build with make is none of this file's targets, and does not wait for a turn among them.
 WORKERS ?= $$(($$(nproc 2>/dev/null || echo 1) + 1))
 unit: $(VENV)/dev $(VENV)/tools native
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q
+	MAKEFLAGS= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q
+
+collected-unit: collected $(VENV)/tools
+	@$(MAKE) --no-print-directory unit
 
 # The page's script and style are built from web/src and committed, so that installing needs no Node. Its types come from
 # the records that Python writes; a unit test compares them.
@@ -75,7 +79,7 @@ page:
 
 # Strict: a dead link, an unknown reference or a page outside the navigation fails.
 docs: $(VENV)/dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BEHIND) $(BIN)/python -m mkdocs build --quiet --strict
 
 golden: $(VENV)/dev
 	$(BIN)/python -m pytest -q tests/golden --update-golden
