@@ -36,15 +36,22 @@ TRITON = (
 )  # fmt: skip
 """Where kernels are compiled, and scripts run for their launches: not for the interpreter, which Triton chooses as it
 is loaded."""
+WARPLENS = ("numpy", "polars", "warplens.cli", "warplens.api", "warplens.analyses", "warplens.profiles.finished",
+            "warplens.profiles.reading", "warplens.profiles.reopened", "warplens.ranks.finding_files")  # fmt: skip
+"""What the command itself loads, which takes half a second: Polars starts no thread before its first query."""
 _starting = threading.Lock()
 
 
 def run(
-    words: Sequence[str], folder: Path, environment: Mapping[str, str], libraries: tuple[str, ...] = TORCH
+    words: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    libraries: tuple[str, ...] = TORCH,
+    stdin: int = subprocess.DEVNULL,
 ) -> subprocess.CompletedProcess[str]:
-    """`python words…` with nothing to read, where these libraries are loaded; its output is captured."""
+    """`python words…` where these libraries are loaded; reads from an open file or nothing, its output is captured."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        streams = [subprocess.DEVNULL, output.fileno(), errors.fileno()]
+        streams = [stdin, output.fileno(), errors.fileno()]
         status = _Process(words, folder, environment, libraries, streams).wait(HANG_SECONDS)
         output.seek(0)
         errors.seek(0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from support import HANG_SECONDS, SAMPLES
+import warm_python
+from support import HANG_SECONDS, ROOT, SAMPLES
 
 TRACE = str(next(path for path in SAMPLES if path.name == "cudagraph_infer.json.gz"))
 GROWING = "select count" + " between 1 and 2" * 30 + " from kernels"
@@ -53,6 +55,7 @@ def test_a_query_that_ends_its_process_is_one_line(number: str) -> None:
 
 @pytest.mark.parametrize(("query", "code"), [("select 1 as a", 0), ("select nothing from kernels", 2), ("drop x", 2)])
 def test_the_exit_code_of_a_query_is_that_of_the_command(query: str, code: int) -> None:
-    finished = warplens_sql(query, "--csv", "--timeout", "0")
+    command = ["-m", "warplens", "sql", TRACE, query, "--csv", "--timeout", "0"]
+    finished = warm_python.run(command, ROOT, os.environ, warm_python.WARPLENS)
     assert finished.returncode == code
-    assert finished.stdout == (b"" if code else b"a\n1\n")
+    assert finished.stdout == ("" if code else "a\n1\n")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from support import HANG_SECONDS, ROOT, SAMPLES
+import warm_python
+from support import HANG_SECONDS, ROOT, SAMPLES, RunInside
 from warplens.cli import build_parser, main
 from warplens.cli.verb import Verb, VerbGroup
 from warplens.cli.verbs import all_verbs
@@ -60,27 +62,36 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
 
 @pytest.mark.parametrize("reader", ["cat", "gunzip -c"])
-def test_a_dash_reads_the_trace_from_stdin(reader: str) -> None:
+def test_a_dash_reads_the_trace_from_stdin(reader: str, run_inside: RunInside) -> None:
     piped = shell(f"{reader} TRACE | warplens show - kernels --json")
     assert (piped.returncode, piped.stderr) == (0, "")
-    assert piped.stdout == shell("warplens show TRACE kernels --json").stdout
+    assert piped.stdout == run_inside("show", TRACE, "kernels", "--json").stdout
 
 
-@pytest.mark.parametrize("command", ["report -", "advise -", "tree -", "sql - 'select 1'", "unique -", "diff - TRACE",
-                                     "diff TRACE -", "tree TRACE --diff -"])  # fmt: skip
-def test_every_verb_that_opens_a_trace_reads_stdin(command: str) -> None:
-    finished = shell(f"cat TRACE | warplens {command}")
+def piped(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """`cat TRACE | warplens …` in a process that need not load everything anew."""
+    with subprocess.Popen(["cat", TRACE], stdout=subprocess.PIPE) as source:
+        assert source.stdout is not None
+        command = ["-m", "warplens", *map(str, words)]
+        return warm_python.run(command, ROOT, os.environ, warm_python.WARPLENS, source.stdout.fileno())
+
+
+@pytest.mark.parametrize("words", [
+    ("report", "-"), ("advise", "-"), ("tree", "-"), ("sql", "-", "select 1"), ("unique", "-"), ("diff", "-", TRACE),
+    ("diff", TRACE, "-"), ("tree", TRACE, "--diff", "-"),
+], ids=lambda words: " ".join(getattr(word, "name", word) for word in words))  # fmt: skip
+def test_every_verb_that_opens_a_trace_reads_stdin(words: tuple[str | Path, ...]) -> None:
+    finished = piped(*words)
     assert (finished.returncode, "Traceback" in finished.stderr) == (0, False)
     assert finished.stdout
 
 
-def test_a_trace_from_stdin_is_converted(tmp_path: Path) -> None:
-    piped = shell(f"cat TRACE | warplens convert - -o {tmp_path}/x.perfetto.json.gz")
-    assert (piped.returncode, piped.stdout) == (0, "")
-    assert (
-        shell(f"warplens show {tmp_path}/x.perfetto.json.gz kernels --csv").stdout
-        == shell("warplens show TRACE kernels --csv").stdout
-    )
+def test_a_trace_from_stdin_is_converted(tmp_path: Path, run_inside: RunInside) -> None:
+    converted = tmp_path / "x.perfetto.json.gz"
+    finished = piped("convert", "-", "-o", converted)
+    assert (finished.returncode, finished.stdout) == (0, "")
+    shown = [run_inside("show", path, "kernels", "--csv").stdout for path in (converted, TRACE)]
+    assert shown[0] == shown[1] != ""
 
 
 def test_stdin_is_read_only_once_and_only_from_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,9 +188,21 @@ def test_top_of_a_tree_is_its_largest_nodes(rows: int, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize(
     ("environment", "is_coloured"),
-    [("", False), ("FORCE_COLOR=1", True), ("FORCE_COLOR=", False), ("NO_COLOR=1 FORCE_COLOR=1", False)],
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": ""}, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+    ],
+    ids=str,
 )
-def test_colour_in_a_pipe_is_forced_unless_no_colour_is_asked_for(environment: str, is_coloured: bool) -> None:
-    finished = shell(f"env -u NO_COLOR -u FORCE_COLOR {environment} warplens show TRACE kernel_categories")
+def test_colour_in_a_pipe_is_forced_unless_no_colour_is_asked_for(
+    environment: dict[str, str], is_coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    finished = piped("show", TRACE, "kernel_categories")
     assert finished.returncode == 0
     assert ("\x1b[" in finished.stdout) is is_coloured
