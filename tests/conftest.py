@@ -70,22 +70,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
 
 
-@pytest.fixture(scope="session")
-def _caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Names of folders that nobody has made. `mktemp` reads all the names before its own: thousands, for each test."""
+@pytest.fixture(scope="session", autouse=True)
+def _caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
+    """Names of folders that nobody has made. `mktemp` reads all the names before its own: thousands, for each test.
+
+    What the tests of a file share is made before any test: it must have the key of the cache that tests have, or they
+    would not trust what is kept there and compute it again, and not fill the user's cache either.
+    """
     folder = tmp_path_factory.mktemp("caches")
-    return (folder / str(number) for number in count())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(folder / "home"))  # where the key of the cache is
+        patched.setenv("WARPLENS_CACHE", str(folder / "shared"))
+        yield (folder / str(number) for number in count())
 
 
 @pytest.fixture(autouse=True)
 def _own_surroundings(monkeypatch: pytest.MonkeyPatch, _caches: Iterator[Path]) -> None:
     """No test reads or fills the user's cache, nor depends on the width of a terminal: parallel workers have one of 80."""
-    own = next(_caches)
-    monkeypatch.setenv("WARPLENS_CACHE", str(own))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(own.parent / "home"))  # where the key of the cache is
+    monkeypatch.setenv("WARPLENS_CACHE", str(next(_caches)))
     monkeypatch.delenv("COLUMNS", raising=False)
     # A tree's recording is folded in one piece, however slow the machine is; what is not recorded between two is lost.
     monkeypatch.setenv("WARPLENS_PIECE_SECONDS", "3600")
+
+
+@pytest.fixture(scope="module")
+def _cache_of_the_file(_caches: Iterator[Path]) -> Path:
+    return next(_caches)
+
+
+@pytest.fixture
+def one_cache(_cache_of_the_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For files of tests that are not about reading: what one of them has read and computed serves the others."""
+    monkeypatch.setenv("WARPLENS_CACHE", str(_cache_of_the_file))
 
 
 @pytest.fixture

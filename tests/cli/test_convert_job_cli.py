@@ -15,6 +15,7 @@ from viewer_rules import chrome_trace, imported
 from warplens.cli import main
 
 NCCL4 = ROOT / "samples" / "ranks" / "nccl4"
+pytestmark = pytest.mark.usefixtures("one_cache")
 ARROWS = "warplens.ranks."
 
 

@@ -17,6 +17,7 @@ from support import HANG_SECONDS, ROOT, SAMPLES, RunInside, annotation, kernel, 
 from warplens.cli import main
 from warplens.profiles.comparison import DIFF_TABLE_NAMES
 
+pytestmark = pytest.mark.usefixtures("one_cache")
 GEMM_A = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
 GEMM_B = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
 ESCAPE = "\x1b"

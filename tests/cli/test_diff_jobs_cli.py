@@ -14,6 +14,7 @@ from support import ROOT
 from warplens.cli import main
 from warplens.units import format_ms
 
+pytestmark = pytest.mark.usefixtures("one_cache")
 NCCL4 = ROOT / "samples" / "ranks" / "nccl4"
 
 

@@ -19,6 +19,7 @@ from warplens.cli.verb import Verb, VerbGroup
 from warplens.cli.verbs import all_verbs
 
 NCCL4 = ROOT / "samples" / "ranks" / "nccl4"
+pytestmark = pytest.mark.usefixtures("one_cache")
 RANKS = [str(path) for path in sorted(NCCL4.iterdir())]
 
 

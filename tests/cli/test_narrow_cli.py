@@ -15,6 +15,7 @@ from warplens.cli.printing import print_err
 from warplens.cli.verbs import all_verbs
 from warplens.outputs.text import cell_width
 
+pytestmark = pytest.mark.usefixtures("one_cache")
 TRACES = [path for path in SAMPLES if path.name in ("gpt2_train_step.json.gz", "cpu_mlp_train.json.gz")] + [
     ROOT / "samples" / "proton" / "tree_python.hatchet.gz",
     ROOT / "samples" / "jax" / "transformer_step.xplane.pb.gz",

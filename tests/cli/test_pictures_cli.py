@@ -16,6 +16,7 @@ from warplens.cli import main
 
 Answer = tuple[int, str, str]
 Run = Callable[..., Answer]
+pytestmark = pytest.mark.usefixtures("one_cache")
 SAMPLE = next(path for path in SAMPLES if path.name == "gpt2_train_step.json.gz")
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
 

@@ -11,6 +11,7 @@ import pytest
 from support import ROOT, RunInside
 from warplens.cli import main
 
+pytestmark = pytest.mark.usefixtures("one_cache")
 SAMPLE = str(ROOT / "samples" / "serving" / "bloom_tokens.json.gz")
 
 

@@ -9,6 +9,7 @@ import pytest
 from support import ROOT
 from warplens.cli import main
 
+pytestmark = pytest.mark.usefixtures("one_cache")
 TRACE = str(ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz")
 Captured = pytest.CaptureFixture[str]
 
