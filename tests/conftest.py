@@ -22,7 +22,8 @@ settings.register_profile("steady", deadline=None, derandomize=True, suppress_he
 settings.load_profile("steady")
 
 
-# A file's tests stay with one worker, so that the files that take the longest must not be begun last.
+# A file's tests stay with one worker, so that the files that take the longest must not be begun last: a worker with one
+# of them would be alone at the end. The quick ones fill what is left.
 LONGEST = (
     "test_fuzz.py", "test_profile_programs_cli.py", "test_kernel_static_facts.py", "test_kernel_guide.py",
     "test_replay_cpp_build.py", "test_profile_cli.py", "test_workload_capture.py", "test_verbs.py",
@@ -47,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if _is_fast(item.path)]
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
+    items.sort(key=lambda item: ranks.get(item.path.name, len(ranks) + _is_fast(item.path)))
 
 
 def pytest_collection_finish() -> None:
