@@ -20,7 +20,7 @@ from warplens.passes.nest import (
     nest_lane,
 )
 
-checked = settings(max_examples=300)
+checked = settings(max_examples=150)
 Forest = list[Any]
 """Trees as nested lists: each entry is the list of its children."""
 

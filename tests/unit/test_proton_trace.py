@@ -318,10 +318,10 @@ def read_or_refuse(text: bytes) -> Trace | None:
         return None
 
 
-def test_every_third_cut_of_a_small_file() -> None:
+def test_every_seventh_cut_of_a_small_file() -> None:
     text = newer_file()
     most = 0
-    for size in [*range(0, len(text), 3), len(text) - 1]:
+    for size in [*range(0, len(text), 7), len(text) - 1]:
         trace = read_or_refuse(text[:size])
         assert trace is None or "truncated" in codes(trace), size
         intact = trace.meta.events_in_file if trace else 0
@@ -351,7 +351,7 @@ def test_damage_is_stepped_over_and_counted() -> None:
 def test_damage_never_raises_anything_else() -> None:
     source = random.Random(7)
     for text in (newer_file(), document(region("load", 0, 1), region("x", 0, 1), unit="ns")):
-        for _ in range(300):
+        for _ in range(100):
             broken = bytearray(text)
             for _ in range(source.randint(1, 5)):
                 broken[source.randrange(len(broken))] = source.randrange(256)
