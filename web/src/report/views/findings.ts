@@ -94,10 +94,14 @@ export function gain(app: App, row: number): HTMLElement | null {
       `${formatMs(gpu)} of GPU time${perStep(app)}`,
     );
   const bytes = findings.has("gain_bytes") ? findings.number("gain_bytes", row) : 0;
-  if (!(ms > 0) && bytes > 0)
-    return h("span", { class: "gain", title: "memory at the peak that the change frees" }, `${formatBytes(bytes)} of memory`);
-  if (!(ms > 0)) return null;
   const sign = findings.number("bound", row) ? "≤ " : "";
+  if (!(ms > 0) && bytes > 0)
+    return h(
+      "span",
+      { class: "gain", title: `${sign ? "at most this much" : "memory"} at the peak that the change frees` },
+      `${sign}${formatBytes(bytes)} of memory`,
+    );
+  if (!(ms > 0)) return null;
   return h(
     "span",
     { class: "gain", title: sign ? "at most this much" : "estimated gain" },
