@@ -160,6 +160,13 @@ def test_a_field_of_the_wrong_type_is_left_out_and_noted(opened: Read, field: st
     assert warnings_of(profile) == {"bad_args": 1}
 
 
+def test_a_stream_may_be_a_handle(opened: Read) -> None:
+    """ROCm's calls have it; the number of a kernel's stream is its thread."""
+    profile = opened(with_relu_args(stream="0x7f00c0"))
+    assert figures(profile) == WHOLE
+    assert warnings_of(profile) == {}
+
+
 @pytest.mark.parametrize("value", [None, "x", [], 1.5, math.nan], ids=repr)
 def test_a_correlation_of_the_wrong_type_leaves_the_kernel_without_a_launch(opened: Read, value: Any) -> None:
     profile = opened(with_relu_args(correlation=value))

@@ -170,6 +170,7 @@ def test_what_stays_on_one_gpu_is_not_communication(name: str, category: str) ->
         ("void aiter::operator_contiguous_kernel<float, 4>(int)", "Elementwise"),
         ("bwd_kernel_causal", "Flash Attention Backward"),
         ("sage_fwd", "Flash Attention Forward"),
+        ("void epilogue::impl::globalKernel<float, float, float, true, true>(int, cublasLtEpilogue_t)", "GEMM"),
         ("sage_quant_kernel", "Quantization"),
         ("void qk_int8_sv_f8_attn_kernel<64u>(CUtensorMap_st)", "Flash Attention Forward"),
         ("my_metadata", OTHER),

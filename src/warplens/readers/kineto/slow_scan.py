@@ -108,6 +108,7 @@ class SlowScan:
 
 NAMES_AND_IDS = ("name", "pid", "tid", "id")
 TOO_DEEP = "(nested too deep)"
+STREAM_HANDLE = re.compile(r"0x[0-9a-fA-F]{1,16}")
 PART_OF_TOKEN = re.compile(r"[\w.+-]*\Z")
 
 
@@ -144,6 +145,8 @@ def _assign(target: Struct, attribute: str, kind: Any, value: object) -> bool:
     if kind is Raw:
         setattr(target, attribute, Raw(json.dumps(value).encode()))
         return True
+    if attribute == "stream" and isinstance(value, str) and STREAM_HANDLE.fullmatch(value):
+        return True  # ROCm's calls name the handle of their stream, which is no number of a stream
     # A name or a thread id may be a number of the wrong type: as text it still distinguishes events.
     as_text = attribute in NAMES_AND_IDS and isinstance(value, (int, float))
     for candidate in (value, str(value)) if as_text else (value,):
