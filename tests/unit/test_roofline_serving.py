@@ -81,6 +81,43 @@ def experts(ts: float, correlation: int, inner: int, top_k: str = "2") -> list[d
     ]  # fmt: skip
 
 
+def generated_experts(name: str, inner: int) -> list[dict[str, Any]]:
+    """A layer of 16 experts in FlashInfer's TensorRT-LLM kernels: 40 tokens, 64 wide, 4 experts each, 192 padded rows."""
+    buffers = [(40, 64), (40, 4), (192, inner), (192, 64), (16,)]
+    arguments = [
+        {"Input Dims": [[], []], "Input type": ["ScalarList", "Scalar"], "Concrete Inputs": [str(list(size)), "0"]}
+        for size in buffers
+    ]
+    return [
+        op("vllm::moe_forward", 0, 20, **{"Input Dims": [[40, 64], [40, 16], []], "Input type": [BF16, BF16, ""]}),
+        *[op("aten::empty", 1 + place, 0.5, **each) for place, each in enumerate(arguments)],
+        launch(10, 1, 1),
+        kernel(name, 40, 20, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kernel_name", "stored", "dtype", "weight_bytes"),
+    [
+        ("bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3", 48, "fp8", 17 / 32),
+        ("bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3", 48, "fp8", 17 / 32),
+        ("bmm_E2m1_E2m1E2m1_Fp32_t128x8x512", 24, "fp4", 9 / 16),
+    ],
+)
+def test_experts_of_generated_kernels_have_the_sizes_of_their_buffers(
+    opened: Opened, kernel_name: str, stored: int, dtype: str, weight_bytes: float
+) -> None:
+    (row,) = rows(opened, generated_experts(kernel_name, stored))
+    assert (row["family"], row["dtype"], row["flop"]) == ("moe", dtype, 40 * 4 * 2 * 64 * 3 * 48)
+    assert row["bytes"] == 16 * 3 * 64 * 48 * weight_bytes + 2 * 40 * 64 * 2
+    assert "buffers" in row["approximate"]
+
+
+def test_buffers_beside_any_other_kernel_say_nothing_of_experts(opened: Opened) -> None:
+    (row,) = rows(opened, generated_experts("some_gemm_kernel", 48), "cost_coverage")
+    assert row["reason"] == "no weights"
+
+
 def test_experts_find_the_weights_that_the_calls_inside_them_see(opened: Opened) -> None:
     """Two layers with the same inputs and other weights are two rows."""
     events = [*experts(0, 1, 48), *experts(100, 2, 48), *experts(200, 3, 96)]

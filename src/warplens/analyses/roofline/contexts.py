@@ -131,7 +131,9 @@ def _call(trace: Trace, pair: int) -> Call:
 
 
 def _tells_of_experts(call: Call) -> bool:
-    """Stacks of matrices, lists of chosen experts, and ops that have the products' cost themselves."""
+    """Stacks of matrices, lists of chosen experts, buffers, and ops that have the products' cost themselves."""
+    if call.op.partition(".")[0] == "aten::empty":
+        return len(call.integers(0)) == 2
     return any(len(tensor.shape) == 3 for tensor in call.all_tensors) or "topk" in call.op.lower() or "moe" in call.op
 
 

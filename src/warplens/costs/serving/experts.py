@@ -6,6 +6,7 @@ ways; how many numbers one stored element holds follows from the model's width, 
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -20,12 +21,24 @@ ALL_EXPERTS: Final = "all experts are taken to be visited"
 PADDED_ROWS: Final = "rows that only pad the groups of experts are counted"
 NO_SCALES: Final = "scales of the weights are not recorded"
 SHARED_OUT: Final = "experts of other ranks are taken to get their share of the visits"
+FROM_BUFFERS: Final = "sizes are those of the layer's buffers; all experts are taken to be on this rank"
 SURE_VISITS: Final = 5
 """With so many visits per expert, at random under one expert in a hundred is left out."""
 PLAIN: Final = ("bf16", "fp16", "fp32")
 PACKS: Final = {"fp4": (2,), "uint8": (2, 1), "int8": (1, 2), "int32": (8, 4, 16)}
 """Numbers in one stored element, the likeliest first."""
 INDICES: Final = ("int32", "int64", "uint32", "int16")
+BUFFER: Final = "aten::empty"
+MOST_CHOSEN: Final = 64
+_FORMAT: Final = r"(?:Mx)?E2m1|(?:Mx)?E4m3|Bfloat16|Fp16"
+GENERATED: Final = re.compile(rf"bmm_(?P<out>{_FORMAT})_(?P<first>{_FORMAT})(?P<second>{_FORMAT})_Fp32_")
+"""TensorRT-LLM's generated kernels: number formats of the result and of both factors."""
+FORMAT_BYTES: Final = {
+    # with a scale of one byte for 16 (E2m1) or 32 (Mx…) numbers
+    "MxE2m1": 0.5 + 1 / 32, "E2m1": 0.5 + 1 / 16, "E4m3": 1.0, "MxE4m3": 1 + 1 / 32, "Bfloat16": 2.0, "Fp16": 2.0,
+}  # fmt: skip
+HALF_BYTES: Final = {"MxE2m1", "E2m1"}
+WIDE_FORMATS: Final = ("Bfloat16", "Fp16")
 MARLIN_TILE: Final = 16
 """Marlin's layout keeps 16 rows in one."""
 
@@ -180,7 +193,42 @@ class ExpertLayer(Struct, frozen=True):
                 cost = experts_cost(hidden, w1, w2, sizes, Visits(hidden.shape[0], top_k, experts), 0.0)
                 note = "" if w1.dtype in PLAIN else NO_SCALES
                 return replace(cost, approximate="; ".join(filter(None, (cost.approximate, note))))
-        return NO_WEIGHTS
+        return buffered_experts(call, hidden, experts) or NO_WEIGHTS
+
+
+def buffered_experts(call: Call, hidden: Tensor, experts: int) -> Cost | None:
+    """A layer in FlashInfer's TensorRT-LLM kernels, which hand no weights to any recorded call.
+
+    Its buffers have the sizes: what is chosen (tokens, top_k), and the rows of both products, (rows, inner) and (rows,
+    width). The kernel's name has the number formats.
+    """
+    match = GENERATED.match(call.kernel)
+    tokens, width = hidden.shape
+    sizes = {inner.integers(0) for inner in call.inner if inner.op.partition(".")[0] == BUFFER}
+    sizes = {size for size in sizes if len(size) == 2}
+    top_k = min((size[1] for size in sizes if size[0] == tokens and 0 < size[1] <= MOST_CHOSEN), default=0)
+    rows = {size[0] for size in sizes if size[1] == width and size[0] > tokens}
+    stored = max((size[1] for size in sizes if size[0] in rows and size[1] != width), default=0)
+    if match is None or not (experts and top_k and stored):
+        return None
+    formats = (match["first"], match["second"])
+    weights = min(formats, key=lambda name: FORMAT_BYTES[name])
+    between = match["second"] if match["out"] in WIDE_FORMATS else match["out"]
+    inner = stored * (2 if between in HALF_BYTES else 1)
+    count = tokens * top_k
+    moved = min(1.0, count / experts) * experts * 3 * width * inner * FORMAT_BYTES[weights]
+    params = (
+        ("tokens", tokens),
+        ("experts", experts),
+        ("top_k", top_k),
+        ("H", width),
+        ("I", inner),
+        ("weights", weights),
+    )
+    dtype = "bf16" if match["second"] in WIDE_FORMATS else "fp4" if set(formats) <= HALF_BYTES else "fp8"
+    notes = "; ".join(filter(None, (visited_note(count, experts), FROM_BUFFERS)))
+    moved += 2 * tokens * width * hidden.item_bytes
+    return Cost(FAMILY, count * 2.0 * width * 3 * inner, moved, dtype, MATRIX, params, notes)
 
 
 def top_k_of(inner: tuple[Call, ...], tokens: int) -> int:
