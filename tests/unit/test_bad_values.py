@@ -181,7 +181,8 @@ def test_numbers_beyond_64_bits_cost_no_event(opened: Read, field: str, value: i
     events[0]["args"] = {"Collective name": "allreduce", field: value}
     profile = opened(events)
     assert figures(profile) == WHOLE
-    profile.tables()
+    if value in (2**63, -3):  # larger ones are omitted alike while reading, and every table takes ten times as long
+        profile.tables()
 
 
 def test_ids_written_as_text_are_the_same_ids(opened: Read) -> None:

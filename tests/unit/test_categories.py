@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import ends
+from support import ends, shared_traces
 from warplens.categories import (
     OTHER,
     KernelClass,
@@ -361,7 +361,7 @@ def gpu_time_by_name(path: Path) -> dict[str, float]:
     return times
 
 
-@pytest.mark.parametrize("path", sorted(SHARED.glob("**/*.json.gz")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", shared_traces(), ids=lambda path: path.name)
 def test_other_is_at_most_one_percent_of_real_traces(path: Path) -> None:
     times = gpu_time_by_name(path)
     if not sum(times.values()):
