@@ -17,6 +17,8 @@ FOLLOWING = (
     "attention", "convolution", "norm", "transfer", "cost_coverage", "launches", "phases", "modules",
     "python_lines", "steps", "idle", "gaps", "short_kernels", "kernel_durations", "activity", "comm",
 )  # fmt: skip
+OF_THE_GPU = ("timeline", "idle")
+"""Measures from the GPU's first to its last work; everything else also counts the host's calls."""
 NOT_OF_A_PART = {"phases": {"span_us"}}
 TRAIN = ROOT / "samples" / "faults" / "straggler_step.before.json.gz"
 
@@ -27,6 +29,16 @@ def close(expected: Any, found: Any) -> bool:
     return bool(expected == found)
 
 
+def assert_same_rows(name: str, profile: warplens.Profile, found: list[dict[str, Any]]) -> None:
+    if name == "timeline" and not len(profile.gpu_events()):
+        return
+    expected = profile.table(name).to_dicts()
+    assert len(found) == len(expected), name
+    for row, (want, have) in enumerate(zip(expected, found, strict=True)):
+        for column in want.keys() - NOT_OF_A_PART.get(name, set()):
+            assert close(want[column], have[column]), (name, row, column, want[column], have[column])
+
+
 @pytest.mark.parametrize("trace", [*SAMPLES, TRAIN], ids=lambda path: path.stem)
 def test_a_range_over_everything_gives_the_tables_of_the_report(
     trace: Path, written: Callable[[Path], Path], show: Callable[..., Any]
@@ -34,20 +46,13 @@ def test_a_range_over_everything_gives_the_tables_of_the_report(
     """Every table is made again from the events, and must come out as Python made it."""
     page = show(written(trace))
     profile = warplens.open(trace, cache=False)
-    for name in FOLLOWING:
-        # The GPU's measures are from its first to its last work; everything else also counts the host's calls.
-        span = "gpuSpan" if name in ("timeline", "idle") else "span"
+    for span, names in (("span", [name for name in FOLLOWING if name not in OF_THE_GPU]), ("gpuSpan", OF_THE_GPU)):
         page.js(
             f"() => {{ const [a, b] = warplens.scene.{span}; "
             f"warplens.store.setTexts({{range: `${{a}}-${{b + {int(span == 'span')}}}`}}) }}"
         )
-        expected, found = profile.table(name).to_dicts(), page.table(name)
-        if name == "timeline" and not len(profile.gpu_events()):
-            continue
-        assert len(found) == len(expected), name
-        for row, (want, have) in enumerate(zip(expected, found, strict=True)):
-            for column in want.keys() - NOT_OF_A_PART.get(name, set()):
-                assert close(want[column], have[column]), (name, row, column, want[column], have[column])
+        for name in names:
+            assert_same_rows(name, profile, page.table(name))
     page.assert_quiet()
 
 
