@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 
 import warplens
-from support import raw_events, real_traces
+from support import real_traces
 from warplens.analyses.trees.call_tree import CONTEXTS
 from warplens.model.trace import Meta
 from warplens.passes import run_passes
@@ -19,6 +21,20 @@ from warplens.readers.shared import stored_file
 @pytest.fixture(params=real_traces(), ids=lambda path: f"{path.parent.name}/{path.name}")
 def trace_file(request: pytest.FixtureRequest) -> Path:
     return Path(request.param)
+
+
+class Event(msgspec.Struct):
+    ph: str = ""
+
+
+class Document(msgspec.Struct):
+    traceEvents: list[Event]  # noqa: N815
+
+
+def phases(path: Path) -> list[Event]:
+    """The phase of every event, through no code of ours: all of their fields would take as long as the reader."""
+    document = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=Document | list[Event])
+    return document.traceEvents if isinstance(document, Document) else document
 
 
 def test_everything_adds_up(trace_file: Path) -> None:
@@ -33,7 +49,7 @@ def test_everything_adds_up(trace_file: Path) -> None:
 
 
 def _every_event_is_there(profile: warplens.Profile, path: Path) -> None:
-    complete = sum(event.get("ph") == "X" for event in raw_events(path))
+    complete = sum(event.ph == "X" for event in phases(path))
     assert len(profile.trace) - profile.trace.frames.height == complete, "callers that were only named are no events"
     assert profile.trace.meta.phases["X"] == complete
 

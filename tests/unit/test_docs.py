@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
+import warm_python
 import warplens
 from support import ROOT
 
@@ -43,6 +44,5 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     commands = re.findall(r"^\.venv/bin/(warplens [^#\n]+)", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(commands) >= 4
     for command in commands:
-        words = [sys.executable, "-m", *shlex.split(command)]
-        run = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        run = warm_python.run(["-m", *shlex.split(command)], tmp_path, os.environ, warm_python.WARPLENS)
         assert (run.returncode, run.stdout == "") == (0, False), f"{command}: {run.stderr}"
