@@ -149,3 +149,27 @@ def test_a_history_of_one_event_has_no_other_peak_than_the_end(tmp_path: Path) -
     gpu.free(gpu.alloc(8 * MB, FORWARD))
     profile = warplens.open(written(tmp_path / "s.pickle", snapshot(gpu, most_events=1)))
     assert profile.table("memory_timeline").frame["allocated_bytes"].to_list() == [4 * MB]
+
+
+def test_stacks_of_blocks_tell_what_they_are_for_where_no_history_was_recorded(tmp_path: Path) -> None:
+    """`_record_memory_history("state")`."""
+    gpu = train(steps=1)
+    gpu.alloc(24 * MB, FORWARD)
+    gpu.alloc(60 * MB, [MAIN])
+    document = snapshot(gpu) | {"device_traces": [[]]}
+    profile = warplens.open(written(tmp_path / "s.pickle", document))
+    frame = profile.table("memory_peak").frame
+    held = dict(frame.group_by("category").agg(pl.col("bytes").sum()).iter_rows())
+    assert (held["activations"], held["held before"]) == (24 * MB, 60 * MB)
+    assert held["parameters"] == 16 * MB + 6 * 512
+    assert held["optimizer state"] == 2 * held["parameters"]
+
+
+def test_a_temporary_of_a_backward_node_without_a_line_is_no_finding(tmp_path: Path) -> None:
+    """Nobody can change it where it is made."""
+    node = frame("??", 0, "torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>&&)")
+    gpu = train(steps=1)
+    gpu.free(gpu.alloc(200 * MB, [node, *BACKWARD]), BACKWARD)
+    profile = warplens.open(written(tmp_path / "s.pickle", snapshot(gpu)))
+    assert profile.table("memory_peak").frame["op"][0] == "BmmBackward0"
+    assert "WL506" not in {finding.code for finding in profile.findings()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar, Final
@@ -25,6 +26,7 @@ CONTAINERS: Final = ("Sequential", "ModuleList", "ModuleDict")
 """Modules that only hold others."""
 REPEATED: Final = "_*"
 """What ends a module that several instances of are one place."""
+NODE: Final = re.compile(r"Backward\d*$")
 MOST_ROWS: Final = 6
 NO_ACTIVATIONS: Final = 0.02
 """Of the most that there are: a loss and the like remain."""
@@ -49,9 +51,15 @@ class HolderRow(TableRow, frozen=True):
     def place(self) -> str:
         return self.name or self.line or self.module or self.op or self.category
 
+    @property
+    def is_of_a_node(self) -> bool:
+        """Made by a node of the backward pass, where nobody can change it."""
+        return NODE.search(self.op) is not None and not (self.line or self.module)
+
     def evidence(self, gain: int = 0) -> Evidence:
         gained = f", {format_bytes(gain)} less without" if gain else ""
-        detail = f"{format_bytes(self.bytes)}{gained}; {self.op}".rstrip("; ")
+        op = "" if self.op == self.place else self.op
+        detail = f"{format_bytes(self.bytes)}{gained}; {op}".rstrip("; ")
         return Evidence(
             f"{self.category}: {self.place}", detail=detail, count=self.count, place=self.place, targets=(self.target,)
         )
@@ -289,6 +297,7 @@ def one_tensor(figures: MemoryFigures) -> Iterator[Finding]:
         and row.category in PASSING
         and row.category != "activations"
         and not row.is_loss
+        and not row.is_of_a_node
         and row.saves_bytes is not None
     ]
     row = max(single, key=lambda each: each.saves_bytes or 0, default=None)

@@ -76,6 +76,8 @@ class Passes:
         self._phase = np.where(known >= 0, phase[np.maximum(known, 0)], 0) if events else phase
         changes = np.flatnonzero(np.diff(self._phase)) + 1 if events else phase
         self._starts = np.concatenate([[0], changes]).astype(np.int64)
+        self.has_history = events > 1
+        """PyTorch's recording keeps one event, or none, where only the state is asked for."""
         self.has_backward = bool((self._phase == PHASES[BACKWARD]).any())
         self._backward = self._starts[self._phase[self._starts] == PHASES[BACKWARD]] if events else self._starts[:0]
 
@@ -188,6 +190,8 @@ def _category(label: str, fact: Facts, begin: int, end: int, passes: Passes) -> 
 
 
 def _held_before(label: str, fact: Facts, end: int, passes: Passes) -> tuple[str, str]:
+    if end == NEVER and fact.in_module and not passes.has_history:
+        return ACTIVATIONS, "allocated in a module's forward, held when the snapshot was taken"
     if end == NEVER:
         return BEFORE, "held from before the recording to its end"
     if fact.end_label in (BACKWARD, RECOMPUTE) or passes.at(end) == PHASES[BACKWARD]:
