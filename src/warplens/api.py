@@ -30,7 +30,7 @@ from warplens.profiles.options import OF_ONE_TRACE, parse_size, split_rules
 from warplens.profiles.reading import read, read_light, read_with_light
 from warplens.profiles.trace import TABLE_NAMES, Profile
 from warplens.ranks.finding_files import has_profiles, is_job_folder
-from warplens.readers.bundle import reader as bundle
+from warplens.readers import bundle
 from warplens.units import listed
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from support import SAMPLES
 from warplens.capture.bundle import Staging, compress, is_bundle
 from warplens.cli import main
 from warplens.errors import FormatError, UsageError, WarplensError
+from warplens.readers.bundle import find
 from warplens.readers.bundle.contents import FolderContents, ZipContents
-from warplens.readers.bundle.reader import find
 
 SAMPLE = next(path for path in SAMPLES if path.name == "cudagraph_infer.json.gz")
 FACTS: dict[str, Any] = {

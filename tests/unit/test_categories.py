@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,6 +68,16 @@ def test_every_rule_names_a_listed_category() -> None:
     from warplens.categories.rules import builtin_rules
 
     assert {rule.rule.category for rule in builtin_rules()} <= set(category_names())
+
+
+def test_every_packaged_pattern_is_a_regular_expression() -> None:
+    """They are compiled when they are first needed, so that loading them shows nothing."""
+    from warplens.categories.rules import compile_rule, read_packaged_toml
+
+    rules = [Rule(**table) for table in read_packaged_toml("rules.toml")["rule"]]
+    assert sum(bool(compile_rule(rule, "rules.toml").search) for rule in rules) > 30
+    for table in read_packaged_toml("ops.toml")["pattern"]:
+        re.compile(table["pattern"])
     assert category_names()[-1] == OTHER
 
 

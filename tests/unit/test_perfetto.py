@@ -34,7 +34,8 @@ from support import (
     write_trace,
 )
 from viewer_rules import Imported, chrome_trace, imported, ns_of
-from warplens.model.rank_timeline import OWN_CATEGORIES, RankFlow
+from warplens.model.kinds import OWN_CATEGORIES
+from warplens.model.rank_timeline import RankFlow
 from warplens.outputs.json_texts import microseconds
 from warplens.outputs.nested_tracks import nests, track_levels
 from warplens.outputs.perfetto import write_perfetto

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from warplens.categories.kernel_name import KernelName, any_in
+from warplens.lazy_patterns import LazyPattern
 
 _DTYPE_SPELLINGS = {
     "bf16": ("bfloat16", "bf16", "df16b"),
@@ -18,7 +17,7 @@ _DTYPE_SPELLINGS = {
 }
 _DTYPE_OF = {spelling: dtype for dtype, spellings in _DTYPE_SPELLINGS.items() for spelling in spellings}
 # After a type may follow another one (f16f16) or a shape (bf16xbf16), not more letters (floats, f160).
-_DTYPE = re.compile(
+_DTYPE = LazyPattern(
     "(?:" + "|".join(sorted(_DTYPE_OF, key=len, reverse=True)) + r")(?![0-9]|[a-eg-wyz](?![0-9])|f[^0-9p])"
 )
 _WHOLE_NUMBERS = {
@@ -30,27 +29,27 @@ _WHOLE_NUMBERS = {
     "bool": "bool",
 }
 # Whole-number types also name index types, so they count only as what a functor works on.
-_FUNCTOR_TYPE = re.compile(r"(?:functor\w*<|lambda\()(" + "|".join(_WHOLE_NUMBERS) + r")\b")
+_FUNCTOR_TYPE = LazyPattern(r"(?:functor\w*<|lambda\()(" + "|".join(_WHOLE_NUMBERS) + r")\b")
 
 # The types a ck_tile attention kernel works on, up to the first argument with arguments of its own.
-_FMHA_TYPES = re.compile(r"fmha\w*problem<([^<]*)")
+_FMHA_TYPES = LazyPattern(r"fmha\w*problem<([^<]*)")
 _CK_NAMESPACES = ("ck::", "ck_tile::", "ck_fused_attn::")
 _CK_TYPES = {"unsigned short": "bf16", "_bitint(8)": "fp8", "unsigned _bitint(8)": "fp8"}
 
-_LAMBDA = re.compile(r"lambda\(([^)]+)\)")
+_LAMBDA = LazyPattern(r"lambda\(([^)]+)\)")
 
 # The letter before gemm in BLAS names.
 # Before a tensor-core shape (s1688gemm) an s is only the accumulator's type.
-_BLAS_LETTER = re.compile(r"(?<![a-z0-9])(?:(h)\d*|([sdczi]))(?:gemm|gemv|gemvx|cudnn)(?![a-z])")
+_BLAS_LETTER = LazyPattern(r"(?<![a-z0-9])(?:(h)\d*|([sdczi]))(?:gemm|gemv|gemvx|cudnn)(?![a-z])")
 _BLAS_FAMILIES = ("gemm", "gemv", "cudnn")
 _BLAS_LETTERS = {"s": "fp32", "d": "fp64", "h": "fp16", "c": "complex64", "z": "complex128", "i": "int8"}
 
 # nvjet's three letters are A, accumulator and C types; only h and t were seen in traces of known types.
-_NVJET = re.compile(r"nvjet_(?:sm\d+\w?_)?([a-z]{3})_")
+_NVJET = LazyPattern(r"nvjet_(?:sm\d+\w?_)?([a-z]{3})_")
 _NVJET_TYPES = {"h": "fp16", "t": "bf16"}
 
 # Tensile: the token after the two index orders, e.g. Cijk_Alik_Bljk_BBS_BH: bf16 in, bf16 out, fp32 sum.
-_TENSILE = re.compile(r"^cijk_a\w{3,4}_b\w{3,4}_(\w{1,6}?)(?:_|$)")
+_TENSILE = LazyPattern(r"^cijk_a\w{3,4}_b\w{3,4}_(\w{1,6}?)(?:_|$)")
 _TENSILE_TYPES = (
     ("f8", "fp8"),
     ("b8", "fp8"),
@@ -65,7 +64,7 @@ _TENSILE_TYPES = (
     ("z", "complex128"),
 )
 
-_ARCH = re.compile(
+_ARCH = LazyPattern(
     r"sm_?(?P<sm>1[0-2]\d|\d\d)[af]?(?![0-9])|cutlass_(?P<cutlass>1[0-2]\d|\d\d)_"
     r"|isa(?P<isa>\d{2,3}[0-9a]?)_|gfx(?P<gfx>\d[0-9a-f]{2,3})"
 )

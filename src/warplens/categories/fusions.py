@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import re
+from warplens.lazy_patterns import LazyPattern
 
-_INDUCTOR = re.compile(r"^triton_(?P<kind>[a-z]{2,4})_fused(?:_(?P<ops>\w*?[a-z]\w*?))?(?:_\d+)?$")
+_INDUCTOR = LazyPattern(r"^triton_(?P<kind>[a-z]{2,4})_fused(?:_(?P<ops>\w*?[a-z]\w*?))?(?:_\d+)?$")
 
 # The first that the name holds: what costs or explains most comes first.
 _FUSED = (
-    ("attention", re.compile(r"scaled_dot_product|flex_attention|attention")),
-    ("loss", re.compile(r"_loss|cross_entropy|kl_div")),
-    ("normalization", re.compile(r"_norm(?!al)|rsqrt|batch_norm_|rms_norm|var_mean")),
-    ("softmax", re.compile(r"softmax|logsumexp")),
-    ("optimizer", re.compile(r"_adam|_foreach|addcdiv|_sgd|lerp")),
-    ("embedding", re.compile(r"embedding|index|gather|scatter")),
-    ("random", re.compile(r"dropout|bernoulli|rand(?:n|int|perm)?(?:_|$)|uniform")),
-    ("pooling", re.compile(r"_pool|upsample|grid_sampler")),
-    ("convolution", re.compile(r"convolution")),
-    ("sort/scan", re.compile(r"_sort|topk|cumsum|cumprod")),
+    ("attention", LazyPattern(r"scaled_dot_product|flex_attention|attention")),
+    ("loss", LazyPattern(r"_loss|cross_entropy|kl_div")),
+    ("normalization", LazyPattern(r"_norm(?!al)|rsqrt|batch_norm_|rms_norm|var_mean")),
+    ("softmax", LazyPattern(r"softmax|logsumexp")),
+    ("optimizer", LazyPattern(r"_adam|_foreach|addcdiv|_sgd|lerp")),
+    ("embedding", LazyPattern(r"embedding|index|gather|scatter")),
+    ("random", LazyPattern(r"dropout|bernoulli|rand(?:n|int|perm)?(?:_|$)|uniform")),
+    ("pooling", LazyPattern(r"_pool|upsample|grid_sampler")),
+    ("convolution", LazyPattern(r"convolution")),
+    ("sort/scan", LazyPattern(r"_sort|topk|cumsum|cumprod")),
     (
         "reduction",
-        re.compile(r"(?:^|_)(?:sum|mean|amax|amin|max|min|prod|argmax|argmin|any|all|std|var)(?:_|$)"),
+        LazyPattern(r"(?:^|_)(?:sum|mean|amax|amin|max|min|prod|argmax|argmin|any|all|std|var)(?:_|$)"),
     ),
-    ("activation", re.compile(r"silu|gelu|relu|sigmoid|tanh|mish|hardswish|elu")),
+    ("activation", LazyPattern(r"silu|gelu|relu|sigmoid|tanh|mish|hardswish|elu")),
 )
-_MOVES = re.compile(
+_MOVES = LazyPattern(
     r"^(?:_?(?:to_copy|unsafe_view|copy|clone|cat|stack|view|t|transpose|permute|expand|split|slice|select"
     r"|unsqueeze|squeeze|constant_pad_nd|zeros?(?:_like)?|ones|full(?:_like)?|fill|mm|bmm|addmm|reshape"
     r"|as_strided|new_zeros|empty|unbind|repeat|detach|alias|lift_fresh|convert_element_type)(?:_|$))+$"

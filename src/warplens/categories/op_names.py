@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
 from warplens.categories.rules import read_packaged_toml
+from warplens.lazy_patterns import LazyPattern
 
 _NAMESPACES = ("aten::", "torch::", "prims::", "quantized::", "mkldnn::", "torchvision::", "fbgemm::")
-_AUTOGRAD_NODE = re.compile(r"(?:^autograd::engine::evaluate_function:\s*)?(?:torch::autograd::)?(\w+?)Backward(\d*)$")
-_AUTOGRAD = re.compile(r"^(?:autograd::|torch::autograd::)|Backward\d*$|AccumulateGrad")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_AUTOGRAD_NODE = LazyPattern(r"(?:^autograd::engine::evaluate_function:\s*)?(?:torch::autograd::)?(\w+?)Backward(\d*)$")
+_AUTOGRAD = LazyPattern(r"^(?:autograd::|torch::autograd::)|Backward\d*$|AccumulateGrad")
+_CAMEL = LazyPattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 # Families of kernels whose ops are known under a wider name.
 _OF_KERNELS = {
@@ -70,8 +70,8 @@ def _family_of_bare(name: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _tables() -> tuple[dict[str, str], tuple[tuple[str, re.Pattern[str]], ...]]:
+def _tables() -> tuple[dict[str, str], tuple[tuple[str, LazyPattern], ...]]:
     """The family of each whole name, and the patterns for all others."""
     content = read_packaged_toml("ops.toml")
     families = {word: family for family, words in content["names"].items() for word in words}
-    return families, tuple((rule["family"], re.compile(rule["pattern"])) for rule in content["pattern"])
+    return families, tuple((rule["family"], LazyPattern(rule["pattern"])) for rule in content["pattern"])

@@ -14,6 +14,7 @@ import msgspec
 
 from warplens.categories.kernel_name import KernelName, any_in
 from warplens.errors import FormatError, UsageError
+from warplens.lazy_patterns import LazyPattern
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -75,8 +76,11 @@ class CompiledRule(msgspec.Struct, frozen=True):
         return self.search(name.lower_text if self.search_lower else name.text) or False
 
 
-def compile_rule(rule: Rule, where: str) -> CompiledRule:
-    """Checks a rule and makes it ready to match; `where` says which rule it is, for the error."""
+def compile_rule(rule: Rule, where: str, *, is_checked: bool = False) -> CompiledRule:
+    """Checks a rule and makes it ready to match; `where` says which rule it is, for the error.
+
+    The pattern of one that `is_checked` is compiled when it is first needed.
+    """
     lists = {key: _as_tuple(getattr(rule, key), key, where) for key in _LISTS}
     if not rule.category or not isinstance(rule.category, str):
         raise UsageError(f"{where}: a rule needs a category", hint='for example: category = "GEMM"')
@@ -86,7 +90,7 @@ def compile_rule(rule: Rule, where: str) -> CompiledRule:
         raise UsageError(f"{where}: direction is forward or backward, not {rule.direction!r}")
     if not rule.case:
         lists = {key: tuple(part.lower() for part in parts) for key, parts in lists.items()}
-    search, search_lower = _compile_pattern(rule, where)
+    search, search_lower = _compile_pattern(rule, where, is_checked=is_checked)
     return CompiledRule(
         rule,
         search,
@@ -98,13 +102,17 @@ def compile_rule(rule: Rule, where: str) -> CompiledRule:
     )
 
 
-def _compile_pattern(rule: Rule, where: str) -> tuple[Callable[[str], re.Match[str] | None] | None, bool]:
+def _compile_pattern(
+    rule: Rule, where: str, *, is_checked: bool
+) -> tuple[Callable[[str], re.Match[str] | None] | None, bool]:
     if not rule.pattern:
         return None, False
     # A pattern without capitals on a lower-case name finds the same as IGNORECASE, several times faster.
     on_lower = not rule.case and rule.pattern == rule.pattern.lower()
+    pattern = LazyPattern(rule.pattern, 0 if rule.case or on_lower else re.IGNORECASE)
     try:
-        pattern = re.compile(rule.pattern, 0 if rule.case or on_lower else re.IGNORECASE)
+        if not is_checked:
+            pattern.compiled()
     except (re.error, RecursionError, OverflowError) as error:
         raise UsageError(f"{where}: pattern {rule.pattern!r} is not a regular expression: {error}") from error
     # `search` would try an anchored pattern at every place of a long name.
@@ -113,11 +121,11 @@ def _compile_pattern(rule: Rule, where: str) -> tuple[Callable[[str], re.Match[s
 
 def _is_anchored(pattern: str) -> bool:
     """Whether the whole pattern can match only at the start; answers no where it is not sure."""
+    if not pattern.startswith("^"):
+        return False
     inside = re.sub(r"\\.|\[[^\]]*\]", "", pattern)
     depth_of = itertools.accumulate(1 if letter == "(" else -1 if letter == ")" else 0 for letter in inside)
-    return pattern.startswith("^") and all(
-        depth > 0 or letter != "|" for letter, depth in zip(inside, depth_of, strict=True)
-    )
+    return all(depth > 0 or letter != "|" for letter, depth in zip(inside, depth_of, strict=True))
 
 
 def _as_tuple(value: object, key: str, where: str) -> tuple[str, ...]:
@@ -179,5 +187,5 @@ def builtin_categories() -> dict[str, str]:
 def builtin_rules() -> tuple[CompiledRule, ...]:
     """The rules shipped with the package, compiled once."""
     tables = enumerate(read_packaged_toml("rules.toml")["rule"], start=1)
-    located_tables = [(table, f"rules.toml, rule {number}") for number, table in tables]
-    return tuple(compile_rule(_rule_from_table(table, where), where) for table, where in located_tables)
+    located = [(table, f"rules.toml, rule {number}") for number, table in tables]
+    return tuple(compile_rule(_rule_from_table(table, where), where, is_checked=True) for table, where in located)

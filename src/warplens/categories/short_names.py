@@ -26,25 +26,26 @@ from warplens.categories.short_torch import (
     short_reduce,
     short_softmax,
 )
+from warplens.lazy_patterns import LazyPattern
 
 MAX_SHORT_CHARS = 60
 
-_MEMCPY = re.compile(r"^\W*(?:CUDA |HIP )?(mem(?:cpy|set))\s*([DHP])?(?:2|to)?([DHP])?", re.IGNORECASE)
-_HOST_MEMORY = re.compile(r"\b(pageable|pinned|managed)\b", re.IGNORECASE)
-_NCCL = re.compile(r"^(?:nccl|rccl|msccl)\w*?kernel(?:debug)?_(\w+)", re.IGNORECASE)
+_MEMCPY = LazyPattern(r"^\W*(?:CUDA |HIP )?(mem(?:cpy|set))\s*([DHP])?(?:2|to)?([DHP])?", re.IGNORECASE)
+_HOST_MEMORY = LazyPattern(r"\b(pageable|pinned|managed)\b", re.IGNORECASE)
+_NCCL = LazyPattern(r"^(?:nccl|rccl|msccl)\w*?kernel(?:debug)?_(\w+)", re.IGNORECASE)
 _NCCL_OPERATIONS = ("sum", "prod", "min", "max", "minmax", "premulsum", "sumpostdiv")
 _NCCL_ALGORITHMS = ("RING", "TREE", "NVLS", "COLLNET", "PAT", "LL", "LL128", "SIMPLE", "DIRECT", "CHAIN")
 # Kernels that only call what their template arguments name.
 _CALLERS = ("kentry", "kernel", "kernel2", "device_kernel", "_kernel_agent")
-_CALLER = re.compile(r"(?:kentry|kernel2?|device_kernel|_kernel_agent)<", re.IGNORECASE)
+_CALLER = LazyPattern(r"(?:kentry|kernel2?|device_kernel|_kernel_agent)<", re.IGNORECASE)
 # Names that only their namespace makes clear: `gemvx::kernel`, `internode::dispatch`.
 _BARE = ("kernel", "dispatch", "combine", "barrier")
-_NAME = re.compile(r"(?:\w+::)*([A-Za-z_]\w*)")
+_NAME = LazyPattern(r"(?:\w+::)*([A-Za-z_]\w*)")
 # Arguments that say nothing of it: plain types, architectures, and helpers such as std::enable_if.
-_HELPER = re.compile(
+_HELPER = LazyPattern(
     r"(?:cuda::)?std::.*|(?:\w+::)*gfx\w*|enable_if\w*|true|false|void|bool|char|short|int|long|float|double|__half"
 )
-_TAIL = re.compile(r"_?kernel$", re.IGNORECASE)
+_TAIL = LazyPattern(r"_?kernel$", re.IGNORECASE)
 
 
 def _short_memcpy(name: KernelName) -> str:
@@ -82,22 +83,22 @@ def _short_rocclr(name: KernelName) -> str:
 
 
 # Tried in turn on the lower-case text; a formatter that finds too little answers with nothing.
-_TABLE: tuple[tuple[re.Pattern[str], Callable[[KernelName], str]], ...] = (
-    (re.compile(r"^\W*(?:cuda |hip )?mem(?:cpy|set)(?!_)"), _short_memcpy),
-    (re.compile(r"^cuda graph \d+$"), _short_whole_graph),
-    (re.compile(r"^__amd_rocclr_"), _short_rocclr),
-    (re.compile(r"^(?:nccl|rccl|msccl)"), _short_nccl),
-    (re.compile(r"^triton_[a-z]{2,4}_fused"), short_inductor),
-    (re.compile(r"^cijk_"), short_tensile),
-    (re.compile(r"nvjet_"), short_nvjet),
-    (re.compile(r"^(?!.{0,80}(?:index|gather)_elem)[\w:]{0,200}elementwise_kernel"), short_elementwise),
-    (re.compile(r"^[\w:]{0,200}multi_tensor_apply"), short_foreach),
-    (re.compile(r"^at::(?:native::)?reduce_kernel"), short_reduce),
-    (re.compile(r"softmax_warp_|cunn_softmax(?:forward|backward)"), short_softmax),
-    (re.compile(r"catarraybatchedcopy"), short_cat),
-    (re.compile(r"flash_(?:fwd|bwd|fprop|bprop)|flashattn(?:fwd|bwd)|fmha|cudnn::fusion::"), short_attention),
-    (re.compile(r"implicit_gemm|xmma_[fdw](?:prop|grad)|^igemm_|scudnn|conv_fwd"), short_convolution),
-    (re.compile(r"cutlass_\d+_\w*gemm|splitkreduce|gemv|gemm_\w{0,60}?\d+x\d+|gemmuniversal"), short_gemm),
+_TABLE: tuple[tuple[LazyPattern, Callable[[KernelName], str]], ...] = (
+    (LazyPattern(r"^\W*(?:cuda |hip )?mem(?:cpy|set)(?!_)"), _short_memcpy),
+    (LazyPattern(r"^cuda graph \d+$"), _short_whole_graph),
+    (LazyPattern(r"^__amd_rocclr_"), _short_rocclr),
+    (LazyPattern(r"^(?:nccl|rccl|msccl)"), _short_nccl),
+    (LazyPattern(r"^triton_[a-z]{2,4}_fused"), short_inductor),
+    (LazyPattern(r"^cijk_"), short_tensile),
+    (LazyPattern(r"nvjet_"), short_nvjet),
+    (LazyPattern(r"^(?!.{0,80}(?:index|gather)_elem)[\w:]{0,200}elementwise_kernel"), short_elementwise),
+    (LazyPattern(r"^[\w:]{0,200}multi_tensor_apply"), short_foreach),
+    (LazyPattern(r"^at::(?:native::)?reduce_kernel"), short_reduce),
+    (LazyPattern(r"softmax_warp_|cunn_softmax(?:forward|backward)"), short_softmax),
+    (LazyPattern(r"catarraybatchedcopy"), short_cat),
+    (LazyPattern(r"flash_(?:fwd|bwd|fprop|bprop)|flashattn(?:fwd|bwd)|fmha|cudnn::fusion::"), short_attention),
+    (LazyPattern(r"implicit_gemm|xmma_[fdw](?:prop|grad)|^igemm_|scudnn|conv_fwd"), short_convolution),
+    (LazyPattern(r"cutlass_\d+_\w*gemm|splitkreduce|gemv|gemm_\w{0,60}?\d+x\d+|gemmuniversal"), short_gemm),
 )  # fmt: skip
 
 

@@ -6,26 +6,27 @@ import re
 
 from warplens.categories.facts import find_arch, find_direction, find_dtype
 from warplens.categories.kernel_name import KernelName
+from warplens.lazy_patterns import LazyPattern
 
-_TILE = re.compile(r"(?<![a-z0-9])(?:tilesize|tile|mt|bt)?(\d{1,4}x\d{1,4}(?:x\d{1,4})?)(?![0-9x])")
-_TRANSPOSES = re.compile(r"_([tn]{2,3})(?=_|$)")
-_ALIGNMENT = re.compile(r"_(align\d+)")
+_TILE = LazyPattern(r"(?<![a-z0-9])(?:tilesize|tile|mt|bt)?(\d{1,4}x\d{1,4}(?:x\d{1,4})?)(?![0-9x])")
+_TRANSPOSES = LazyPattern(r"_([tn]{2,3})(?=_|$)")
+_ALIGNMENT = LazyPattern(r"_(align\d+)")
 _CUTE_SIZE = r"(?:cute::)?(?:c<|_)(\d+)>?"
-_CUTE_SHAPE = re.compile(rf"(?:tuple|shape)<{_CUTE_SIZE}, ?{_CUTE_SIZE}, ?{_CUTE_SIZE}")
-_TENSILE = re.compile(r"^cijk_a(?P<a>\w{3,4}?)_b(?P<b>\w{3,4}?)_.*?(?P<tile>mt\d+x\d+x\d+)")
-_NVJET = re.compile(
+_CUTE_SHAPE = LazyPattern(rf"(?:tuple|shape)<{_CUTE_SIZE}, ?{_CUTE_SIZE}, ?{_CUTE_SIZE}")
+_TENSILE = LazyPattern(r"^cijk_a(?P<a>\w{3,4}?)_b(?P<b>\w{3,4}?)_.*?(?P<tile>mt\d+x\d+x\d+)")
+_NVJET = LazyPattern(
     r"nvjet_(?:sm\d+\w?_)?[a-z]+_(?P<tile>\d+x\d+)_(?P<stages>\d+x\d+)_(?P<cluster>\d+x\d+)_(?P<rest>\w+)$"
 )
-_HEAD_DIM = re.compile(r"hd(?:im)?_?(\d{2,3})|kernel_traits<(\d{2,3})|_h(?:qk)?(\d{2,3})(?:_|$)|_d(\d{2,3})(?:_|$)")
+_HEAD_DIM = LazyPattern(r"hd(?:im)?_?(\d{2,3})|kernel_traits<(\d{2,3})|_h(?:qk)?(\d{2,3})(?:_|$)|_d(\d{2,3})(?:_|$)")
 _ATTENTION_PARTS = (
     "splitkv_combine", "combine", "splitkv", "lean_reduction", "dot_do_o", "convert_dq", "preprocess",
     "postprocess",
 )  # fmt: skip
 _ATTENTION_BACKWARD_PARTS = ("dq_dk_dv", "dk_dv", "dkdv", "dkv", "dq")
-_LAYOUT = re.compile(r"(?<![a-z])(nhwc|nchw|ndhwc|ncdhw)")
-_CONVOLUTION_KIND = re.compile(r"fprop|dgrad|wgrad|wrw|bwd_weight|bwd_data|bwd|fwd")
+_LAYOUT = LazyPattern(r"(?<![a-z])(nhwc|nchw|ndhwc|ncdhw)")
+_CONVOLUTION_KIND = LazyPattern(r"fprop|dgrad|wgrad|wrw|bwd_weight|bwd_data|bwd|fwd")
 # CK lists its block size and its M, N and K tiles after an enumerator.
-_CK_TILE = re.compile(r"\)\d+, (?:\d, )?(?:64|128|256|512), (\d+), (\d+), (\d+), \d+")
+_CK_TILE = LazyPattern(r"\)\d+, (?:\d, )?(?:64|128|256|512), (\d+), (\d+), (\d+), \d+")
 _LIBRARIES = (
     "nvjet", "xmma", "cublaslt", "cublas", "cudnn", "cutlass", "wmma", "xdl", "gtcx2", "gtcx3", "igemm",
     "marlin", "deep_gemm",

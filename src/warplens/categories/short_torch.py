@@ -8,22 +8,23 @@ from warplens.categories.facts import find_direction, find_dtype
 from warplens.categories.fusions import inductor_parts
 from warplens.categories.kernel_name import KernelName
 from warplens.categories.short_products import display_dtype, join
+from warplens.lazy_patterns import LazyPattern
 
 # How the functor is spelled, tried in turn; the group is what it computes.
 _FUNCTORS = (
-    re.compile(r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)"),
-    re.compile(r"(?:binary_internal::)(\w+?)Functor"),
-    re.compile(r"(Compare\w*?|Bitwise\w+?|Logical\w+?|[A-Z][a-z]+?|LeakyRelu|Lerp)Functor(?![A-Za-z])"),
-    re.compile(r"(\w+?)CUDAKernelImpl"),
-    re.compile(r"(?:native::|templates::|^)launch_(\w+?)(?:_scalar|_kernel)?\("),
-    re.compile(r"(?<![a-z_])(\w+?)_cuda_out"),
-    re.compile(r"(?<![A-Za-z_])(?!gpu_|elementwise|vectorized|unrolled)(\w+?)(?:_cuda)?_kernel(?![a-z])"),
-    re.compile(r"native::(\w+)\("),
+    LazyPattern(r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)"),
+    LazyPattern(r"(?:binary_internal::)(\w+?)Functor"),
+    LazyPattern(r"(Compare\w*?|Bitwise\w+?|Logical\w+?|[A-Z][a-z]+?|LeakyRelu|Lerp)Functor(?![A-Za-z])"),
+    LazyPattern(r"(\w+?)CUDAKernelImpl"),
+    LazyPattern(r"(?:native::|templates::|^)launch_(\w+?)(?:_scalar|_kernel)?\("),
+    LazyPattern(r"(?<![a-z_])(\w+?)_cuda_out"),
+    LazyPattern(r"(?<![A-Za-z_])(?!gpu_|elementwise|vectorized|unrolled)(\w+?)(?:_cuda)?_kernel(?![a-z])"),
+    LazyPattern(r"native::(\w+)\("),
 )
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL = LazyPattern(r"(?<=[a-z0-9])(?=[A-Z])")
 _WRAPPERS = ("Binary", "AUnary", "BUnary", "Unary")
-_WIDTH = re.compile(r"vectorized_(?:templated_)?elementwise_kernel<(\d+)")
-_TYPED_COPY = re.compile(r"(bfloat16|float16|float8\w*?)_copy_kernel_cuda.*?lambda\(([\w:]+)\)")
+_WIDTH = LazyPattern(r"vectorized_(?:templated_)?elementwise_kernel<(\d+)")
+_TYPED_COPY = LazyPattern(r"(bfloat16|float16|float8\w*?)_copy_kernel_cuda.*?lambda\(([\w:]+)\)")
 _COPY_TYPES = {
     "bfloat16": "bf16",
     "float16": "f16",
@@ -98,7 +99,7 @@ def short_foreach(name: KernelName) -> str:
 
 
 # Op names of several words; anything else in an Inductor name is one word.
-_OPS = re.compile(
+_OPS = LazyPattern(
     r"_?log_softmax_backward_data|_?softmax_backward_data|_?log_softmax|_?softmax|prepare_softmax_online"
     r"|native_layer_norm_backward|native_layer_norm|native_group_norm(?:_backward)?|_?native_batch_norm_legit\w*?"
     r"|native_batch_norm_backward|_?fused_rms_norm(?:_backward)?|native_dropout_backward|native_dropout"
@@ -138,7 +139,7 @@ def _shorten(op: str) -> str:
     return op.strip("_").removeprefix("native_").replace("_backward", "_bwd").replace("_forward", "")
 
 
-_SOFTMAX_LOG2 = re.compile(r"softmax_warp_(?:forward|backward)<[^,]+, [^,]+, [^,]+, (\d+), (true|false)")
+_SOFTMAX_LOG2 = LazyPattern(r"softmax_warp_(?:forward|backward)<[^,]+, [^,]+, [^,]+, (\d+), (true|false)")
 
 
 def short_softmax(name: KernelName) -> str:
@@ -152,7 +153,7 @@ def short_softmax(name: KernelName) -> str:
     return join("log_softmax" if is_log else "softmax", direction, masked, dtype, size)
 
 
-_CAT = re.compile(r"catarraybatchedcopy(\w*)<.*?opaquetype<(\d+)u?>, unsigned int, (\d+)")
+_CAT = LazyPattern(r"catarraybatchedcopy(\w*)<.*?opaquetype<(\d+)u?>, unsigned int, (\d+)")
 
 
 def short_cat(name: KernelName) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from warplens.model.quality import Quality
-from warplens.model.table import Table
 from warplens.model.trace import Meta
-from warplens.model.tree import Tree
+
+if TYPE_CHECKING:
+    from warplens.model.table import Table
+    from warplens.model.tree import Tree
 
 
 @dataclass(frozen=True)

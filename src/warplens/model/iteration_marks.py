@@ -15,9 +15,11 @@ Hugging Face's `generate` marks nothing.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
+
+from warplens.lazy_patterns import LazyPattern
 
 Phase = Literal["prefill", "decode", "mixed"]
 PHASES: Final[tuple[Phase, ...]] = ("prefill", "decode", "mixed")
@@ -25,8 +27,7 @@ LONGEST_NAME: Final = 512
 """Longer names are not read: no engine writes them."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSums:
+class RequestSums(msgspec.Struct, frozen=True):
     """Sums over the requests of one kind in an iteration; None where the mark does not say."""
 
     requests: int | None = None
@@ -39,8 +40,7 @@ class RequestSums:
     """The sum of query tokens times key tokens of each request: what attention computes."""
 
 
-@dataclass(frozen=True, slots=True)
-class IterationMark:
+class IterationMark(msgspec.Struct, frozen=True):
     engine: str
     phase: Phase
     batch: int | None
@@ -65,8 +65,7 @@ class IterationMark:
         return sum(value is not None for values in fields for value in values)
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureMark:
+class CaptureMark(msgspec.Struct, frozen=True):
     """Around the capture of a graph: the size it is captured for, and the engine's name of the kind of graph."""
 
     batch: int
@@ -76,16 +75,16 @@ class CaptureMark:
 NOTHING: Final = RequestSums(0, 0, 0, 0, 0)
 _N = r"([0-9]{1,18})"
 _SUMS = rf"\(sq{_N}sk{_N}sqsq{_N}sqsk{_N}\)"
-VLLM_DETAILED: Final = re.compile(rf"execute_{_N}_context_{_N}{_SUMS}_generation_{_N}{_SUMS}")
-VLLM: Final = re.compile(rf"execute_context_{_N}\({_N}(?:_{_N})?\)_generation_{_N}\({_N}(?:_{_N})?\)")
-VLLM_2025: Final = re.compile(rf"execute_new_{_N}_cached_{_N}")
-STEP: Final = re.compile(r"(step|generate)\[([A-Z][A-Z0-9_]{0,31})((?: [a-z_]{1,16}=[0-9]{1,18}){0,16})\]")
-ATOM: Final = re.compile(r"(prefill|decode)\[(.{0,480})\]")
-TENSORRT_LLM: Final = re.compile(
+VLLM_DETAILED: Final = LazyPattern(rf"execute_{_N}_context_{_N}{_SUMS}_generation_{_N}{_SUMS}")
+VLLM: Final = LazyPattern(rf"execute_context_{_N}\({_N}(?:_{_N})?\)_generation_{_N}\({_N}(?:_{_N})?\)")
+VLLM_2025: Final = LazyPattern(rf"execute_new_{_N}_cached_{_N}")
+STEP: Final = LazyPattern(r"(step|generate)\[([A-Z][A-Z0-9_]{0,31})((?: [a-z_]{1,16}=[0-9]{1,18}){0,16})\]")
+ATOM: Final = LazyPattern(r"(prefill|decode)\[(.{0,480})\]")
+TENSORRT_LLM: Final = LazyPattern(
     rf"(?:\[Executor\] )?(?:_forward_step(?: {_N})?|executeStep): {_N} ctx reqs, (?:{_N} ctx tokens, )?{_N} gen reqs"
 )
-CAPTURE: Final = re.compile(rf"capture_{_N}_([A-Za-z][A-Za-z0-9_]{{0,31}})")
-PAIR: Final = re.compile(r"([a-z_]{1,16})=([0-9]{1,18})(?:/([0-9]{1,18}))?")
+CAPTURE: Final = LazyPattern(rf"capture_{_N}_([A-Za-z][A-Za-z0-9_]{{0,31}})")
+PAIR: Final = LazyPattern(r"([a-z_]{1,16})=([0-9]{1,18})(?:/([0-9]{1,18}))?")
 
 STEP_PHASES: Final[dict[str, Phase]] = {
     "EXTEND": "prefill",

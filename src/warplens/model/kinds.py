@@ -31,6 +31,9 @@ NESTED: Final = ("annotation", "module", "python", "op", "comm", "runtime", "oth
 NONE: Final = -1
 """Marks "absent" in integer columns (no parent, no stream, no correlation …)."""
 
+OWN_CATEGORIES: Final = "warplens."
+"""How the categories of tracks that Warplens adds to a file begin: a reader knows by it what no profiler recorded."""
+
 MODULE_PREFIX: Final = "nn.Module: "
 """How PyTorch's profiler names the call of a module among the Python frames."""
 

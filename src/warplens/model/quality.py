@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from warplens.units import plural
 
@@ -231,8 +232,7 @@ def explained(code: str) -> str:
     return MESSAGES[code][1].format(count=_AnyCount(), detail="…")
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """One thing to know about the trace: a stable code, how many events it touches, a detail."""
 
     code: str
@@ -248,15 +248,14 @@ class Note:
         return MESSAGES[self.code][1].format(count=_Count(self.count), detail=self.detail)
 
 
-@dataclass(frozen=True)
-class Quality:
+class Quality(msgspec.Struct, frozen=True):
     """The notes of a trace, warnings first."""
 
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
         ordered = sorted(self.notes, key=lambda note: (note.severity != WARNING, note.code))
-        object.__setattr__(self, "notes", tuple(ordered))
+        msgspec.structs.force_setattr(self, "notes", tuple(ordered))
 
     def with_notes(self, *notes: Note) -> Quality:
         return Quality((*self.notes, *notes))

@@ -10,8 +10,6 @@ import polars as pl
 
 from warplens.model.trace import Trace
 
-OWN_CATEGORIES: Final = "warplens."
-"""How the categories of added tracks begin: a reader of the file knows by it what no profiler recorded."""
 CONVERTED: Final = "warplens_converted"
 """The key of a file's header that describes the conversion: `sources`, and `moved`, the further tracks of a thread for
 events that do not nest, as process, thread and the thread that they belong to."""

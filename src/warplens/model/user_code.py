@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)", re.DOTALL)
-INFRASTRUCTURE = re.compile(
+from warplens.lazy_patterns import LazyPattern
+
+FRAME = LazyPattern(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)", re.DOTALL)
+INFRASTRUCTURE = LazyPattern(
     r"<built-in|<frozen|<string>|<eval|nn\.Module: "
     r"|(?:.*(?:site|dist)-packages/)?(?:torch|triton|torch_tb_profiler|torchvision/ops|functorch)/"
     r"|.*(?:site|dist)-packages/(?:jax|jaxlib|flax|optax|haiku|equinox)/"

@@ -17,8 +17,9 @@ import numpy as np
 import polars as pl
 
 from warplens.files import whole_file
+from warplens.model.kinds import OWN_CATEGORIES
 from warplens.model.rank_timeline import ADDED as ADDED_PROCESS
-from warplens.model.rank_timeline import CONVERTED, OWN_CATEGORIES, RankFlow, RankTimeline, SliceTrack
+from warplens.model.rank_timeline import CONVERTED, RankFlow, RankTimeline, SliceTrack
 from warplens.model.trace import Device, Ints, Meta, Trace
 from warplens.outputs.json_texts import arguments, joined, microseconds, quoted, quoted_column
 from warplens.outputs.nested_tracks import track_levels

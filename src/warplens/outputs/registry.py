@@ -11,9 +11,7 @@ from typing import TypeVar
 from warplens.errors import UsageError
 from warplens.outputs.document import Document, DocumentKind
 from warplens.outputs.json_text import json_bytes
-from warplens.outputs.markdown import markdown_bytes
 from warplens.outputs.tabular import csv_bytes, parquet_bytes, safe_csv_bytes
-from warplens.outputs.workbook import workbook_bytes
 
 Content = TypeVar("Content")
 
@@ -78,6 +76,18 @@ def _layout_page(document: Document) -> bytes:
     return _themed(document, layout_page_bytes(_content(document, LayoutScene)))
 
 
+def _workbook(document: Document) -> bytes:
+    from warplens.outputs.workbook import workbook_bytes
+
+    return workbook_bytes(document)
+
+
+def _markdown(document: Document) -> bytes:
+    from warplens.outputs.markdown import markdown_bytes
+
+    return markdown_bytes(document)
+
+
 def _content(document: Document, wanted: type[Content]) -> Content:
     content = document.page() if document.page is not None else None
     if not isinstance(content, wanted):
@@ -101,9 +111,9 @@ PAGES = (
 )
 OUTPUTS = (
     *PAGES,
-    Output("xlsx", ".xlsx", "a workbook with one sheet per table", workbook_bytes, binary=True),
+    Output("xlsx", ".xlsx", "a workbook with one sheet per table", _workbook, binary=True),
     Output("json", ".json", "one JSON object with every table", json_bytes),
-    Output("markdown", ".md", "a page to paste into an issue", markdown_bytes),
+    Output("markdown", ".md", "a page to paste into an issue", _markdown),
     _CSV,
     _PARQUET,
     replace(_CSV, writes="a directory with one CSV file per table", directory=True),

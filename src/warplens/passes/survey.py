@@ -41,7 +41,7 @@ OWN_WORDS: Final[dict[str, dict[str, str]]] = {
 def survey(trace: Trace) -> Trace:
     notes = [*trace.quality.notes, *_host_notes(trace), *_gpu_notes(trace)]
     words = OWN_WORDS.get(trace.meta.format, {})
-    fitting = [replace(note, code=words.get(note.code, note.code)) for note in notes]
+    fitting = [Note(words.get(note.code, note.code), note.count, note.detail) for note in notes]
     return replace(trace, quality=Quality(tuple(note for note in fitting if note.code)))
 
 

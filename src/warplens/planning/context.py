@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from warplens.bundle_files import ENVIRONMENT, KERNELS, LAUNCHED
 from warplens.planning.kernel_archive import python_files
-from warplens.readers import inputs
-from warplens.readers.bundle import reader as bundle
+from warplens.readers import bundle, inputs
 from warplens.readers.bundle.launches import Launches
 from warplens.readers.kineto.triton_calls import TritonCall, triton_calls
 from warplens.torch_switches import VARIABLE, VARIABLES

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from warplens.errors import WarplensError
-from warplens.model.graph_records import CaptureIndex, CaptureTrace
 from warplens.model.quality import Note
 from warplens.model.trace import Trace
 from warplens.passes.survey import GRAPH_LAUNCH
 from warplens.readers import inputs
 
 if TYPE_CHECKING:
+    from warplens.model.graph_records import CaptureTrace
     from warplens.passes.graphs.families import FamilyWords
     from warplens.readers.shared.graph_files import GraphFiles
 
@@ -33,6 +33,7 @@ def with_graphs(opened: inputs.Input, trace: Trace) -> Trace:
 
 
 def _joined(opened: inputs.Input, trace: Trace) -> Trace:
+    from warplens.model.graph_records import CaptureIndex, CaptureTrace
     from warplens.passes.graphs.captures import has_captures
     from warplens.passes.graphs.join import GraphSources, graph_events, join
     from warplens.readers.graph_captures import of_bundle
@@ -58,6 +59,7 @@ def _captures(
     opened: inputs.Input, files: Sequence[GraphFiles], launched: int, notes: list[Note]
 ) -> Iterator[CaptureTrace]:
     """The linked traces of captures; the same file given twice, or as the trace itself, counts once."""
+    from warplens.model.graph_records import CaptureTrace
     from warplens.passes import run_passes
     from warplens.readers.graph_captures import read_capture
 

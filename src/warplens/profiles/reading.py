@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -18,8 +18,10 @@ from warplens.passes import run_passes
 from warplens.profiles.graph_reading import with_graphs
 from warplens.readers import cache as trace_cache
 from warplens.readers import inputs
-from warplens.readers.bundle.light import StoredLightPass
-from warplens.readers.bundle.memory import StoredMemory
+
+if TYPE_CHECKING:
+    from warplens.readers.bundle.light import StoredLightPass
+    from warplens.readers.bundle.memory import StoredMemory
 
 
 class Read(NamedTuple):

@@ -20,7 +20,6 @@ from warplens.model.scene import Scene
 from warplens.model.table import Table
 from warplens.model.time_base import time_base
 from warplens.model.trace import Meta, Trace
-from warplens.model.tree import Tree
 from warplens.outputs import Document, Extras
 from warplens.outputs.document import CorrectedTimes, DocumentKind
 from warplens.profiles.describing import definitions, device_line, explanations, find_gpu, headline, trace_facts
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from warplens.model.measured import Measured
     from warplens.model.memory_facts import RecordedMemory
     from warplens.model.overview import Overview
+    from warplens.model.tree import Tree
     from warplens.profiles.finished import FinishedReport
     from warplens.profiles.sql import FrameMaker
     from warplens.proof.result_file import ProofResult

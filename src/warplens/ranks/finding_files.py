@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from warplens.bundle_files import MANIFEST, is_incomplete
 from warplens.errors import UsageError
-from warplens.ranks.file_heads import is_converted, is_execution_trace, own_rank
 
 ENDINGS: Final = (".json", ".json.gz", ".zip", ".pb", ".pb.gz", ".sqlite", ".nsys-rep", ".db", ".warplens")
 RANK: Final = re.compile(r"(?:rank|worker|gpu|device|local_rank|node\d+_rank)[-_ ]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -47,6 +46,8 @@ def job_files(paths: Iterable[str | os.PathLike[str]]) -> JobFiles:
     found = list(dict.fromkeys(path for text in given for path in _leads_to(text)))
     if not found:
         raise _nothing_in(given)
+    from warplens.ranks.file_heads import is_execution_trace  # every command asks whether it is given a job
+
     calls = [path for path in found if is_execution_trace(path)]
     traces = [path for path in found if path not in set(calls)]
     if not traces:
@@ -60,6 +61,8 @@ def _with_execution_traces(files: list[RankFile], calls: list[Path]) -> JobFiles
     """By the ranks that traces record, else by the names of both; for all ranks or for none."""
     if len(files) == len(calls) == 1:
         return JobFiles([files[0]._replace(execution_trace=calls[0])], [])
+    from warplens.ranks.file_heads import own_rank
+
     of_rank = dict(zip(ranks_by_name(calls), calls, strict=True))
     ranks = [own if own >= 0 else file.rank for file, own in ((file, own_rank(file.path)) for file in files)]
     if len(of_rank) < len(calls) or not set(ranks) <= of_rank.keys() - {-1}:
@@ -118,6 +121,8 @@ def _profiles_in(folder: Path) -> list[Path]:
         raise UsageError(f"{folder}: {error.strerror}") from error
     profiles = [entry for entry in own if _may_be_profile(entry)]
     if profiles:
+        from warplens.ranks.file_heads import is_converted
+
         return [profile for profile in profiles if not is_converted(profile)]
     return [path for entry in own if entry.is_dir() for path in _profiles_in(entry)]
 

@@ -14,8 +14,7 @@ from warplens.model.call_paths import CallPaths
 from warplens.model.graph_records import CapturedLaunch, CaptureIndex, CaptureRecord, ReplayRecord
 from warplens.model.kinds import NONE
 from warplens.model.trace import Meta, Trace
-from warplens.readers import registry
-from warplens.readers.bundle import reader as bundle
+from warplens.readers import bundle, registry
 from warplens.readers.bundle.reader import Bundle
 from warplens.readers.shared import stored_file
 from warplens.readers.shared.graph_files import GraphFiles

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,16 +15,16 @@ from warplens.errors import FormatError, UsageError, WarplensError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed, Meta, Trace
-from warplens.readers import registry
-from warplens.readers.bundle import reader as bundle
-from warplens.readers.bundle.launches import Launches
-from warplens.readers.bundle.launches import join as join_launches
-from warplens.readers.bundle.light import StoredLightPass
-from warplens.readers.bundle.memory import StoredMemory
-from warplens.readers.bundle.reader import Bundle
+from warplens.readers import bundle, registry
 from warplens.readers.shared import stored_file
-from warplens.readers.shared.graph_files import GraphFiles
 from warplens.readers.shared.stored_file import StoredFile
+
+if TYPE_CHECKING:
+    from warplens.readers.bundle.launches import Launches
+    from warplens.readers.bundle.light import StoredLightPass
+    from warplens.readers.bundle.memory import StoredMemory
+    from warplens.readers.bundle.reader import Bundle
+    from warplens.readers.shared.graph_files import GraphFiles
 
 
 class Input(msgspec.Struct):
@@ -70,6 +71,8 @@ class Input(msgspec.Struct):
         meta = msgspec.structs.replace(profile.meta, facts=facts, distributed=rank, plain_step_ns=self.plain_step_ns)
         profile = replace(profile, meta=meta)
         if self.launches is not None and isinstance(profile, Trace):
+            from warplens.readers.bundle.launches import join as join_launches
+
             profile = join_launches(profile, self.launches)
         if self.calls is None:
             return profile

@@ -108,8 +108,7 @@ def _kineto_chunks() -> ChunkReader:
 
 
 def _has(*patterns: bytes) -> Callable[[bytes], bool]:
-    compiled = [re.compile(pattern) for pattern in patterns]
-    return lambda head: all(pattern.search(head) for pattern in compiled)
+    return lambda head: all(re.search(pattern, head) for pattern in patterns)
 
 
 def _is_ncu_page(head: bytes) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -27,9 +27,11 @@ from warplens.costs.triton import is_of_program, program_cost
 from warplens.model.kinds import CODE, NONE
 from warplens.model.records import records
 from warplens.model.trace import Bools, Ints
-from warplens.model.tree import Floats
 from warplens.passes.climb import climb
 from warplens.passes.survey import is_graph_launch
+
+if TYPE_CHECKING:
+    from warplens.model.tree import Floats
 
 ELEMENTWISE: Final = "Elementwise"
 ATTENTION: Final = re.compile("Attention")

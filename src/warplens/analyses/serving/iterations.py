@@ -10,10 +10,11 @@ is free for it: where a recording begins, the work of passes that it does not ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from warplens.analyses.serving.inferring import inferred_spans
 from warplens.analyses.serving.spans import Span, marked_spans
@@ -28,8 +29,7 @@ ANNOTATION: Final = "annotation"
 INFERRED: Final = "inferred"
 
 
-@dataclass(frozen=True)
-class Served:
+class Served(msgspec.Struct, frozen=True):
     """The iterations of a trace by start; `event_iteration` has one entry per GPU event, -1 for none."""
 
     spans: tuple[Span, ...]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -113,13 +114,15 @@ def _renumbered(served: Served, chosen: Bools, kept_gpu: Bools, cuts: Union) -> 
         edges = np.array([(span.start_ns, span.end_ns) for span in spans], np.int64).reshape(-1, 2)
         edges -= covered_until(cuts, edges.ravel()).reshape(-1, 2)
         return [
-            replace(span, start_ns=begin, end_ns=end) for span, (begin, end) in zip(spans, edges.tolist(), strict=True)
+            msgspec.structs.replace(span, start_ns=begin, end_ns=end)
+            for span, (begin, end) in zip(spans, edges.tolist(), strict=True)
         ]
 
     kept = [(span, int(number[place])) for span, place in served.marks if chosen[place]]
     marks = tuple(zip(moved([span for span, _ in kept]), (place for _, place in kept), strict=True))
     spans = tuple(moved([span for span, is_chosen in zip(served.spans, chosen.tolist(), strict=True) if is_chosen]))
-    return replace(served, spans=spans, marks=marks, event_iteration=number[served.event_iteration[kept_gpu]])
+    event_iteration = number[served.event_iteration[kept_gpu]]
+    return msgspec.structs.replace(served, spans=spans, marks=marks, event_iteration=event_iteration)
 
 
 def _text(trace: Trace, phase: str, chosen: Bools, kept_gpu: Bools) -> str:

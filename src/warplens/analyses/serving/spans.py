@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from warplens.model.iteration_marks import NOTHING, IterationMark, Phase, RequestSums, parse_mark
 from warplens.model.trace import Ints, Trace
@@ -17,8 +18,7 @@ PLAIN: Final = re.compile(r"(prefill|decode)(?:[ _#:-]{0,2}[0-9]{1,9})?", re.IGN
 OWN_WORDS: Final = "annotation"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """A marked stretch of a host thread."""
 
     mark: IterationMark

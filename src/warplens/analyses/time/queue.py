@@ -8,9 +8,9 @@ has nothing to go on with after what it runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -53,8 +53,7 @@ TIMELINE = (
 )
 
 
-@dataclass(frozen=True)
-class QueueSeries:
+class QueueSeries(msgspec.Struct, frozen=True):
     """The length of a stream's queue: `length[i]` holds from `time_ns[i]` to the next time."""
 
     device: int

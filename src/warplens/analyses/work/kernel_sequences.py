@@ -8,10 +8,10 @@ is reported. Occurrences of a sequence do not overlap; those of different sequen
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -56,8 +56,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class _Sequence:
+class _Sequence(msgspec.Struct, frozen=True):
     """Where a sequence begins, in stream order, and how many events it has."""
 
     starts: Ints
@@ -69,8 +68,7 @@ _Powers: TypeAlias = dict[int, Ints]
 """Per power of two the numbers of the sequences that have so many events, as `_Repeats.numbers`."""
 
 
-@dataclass(frozen=True)
-class _Stream:
+class _Stream(msgspec.Struct, frozen=True):
     """All GPU events in stream order: rows of `work.gpu`, a number per kernel and stream, and sums of durations."""
 
     rows: Ints
@@ -122,8 +120,7 @@ def _candidates(stream: _Stream) -> list[_Sequence]:
     return sorted(found.values(), key=lambda sequence: (-sequence.time_ns, sequence.length, int(sequence.starts[0])))
 
 
-@dataclass(frozen=True)
-class _Repeats:
+class _Repeats(msgspec.Struct, frozen=True, dict=True):
     """Sequences of one length that occur often enough."""
 
     positions: Ints

@@ -37,7 +37,7 @@ from warplens.readers.bundle.manifest import NOT_JSON, Manifest, environment_fac
 from warplens.readers.bundle.memory import StoredMemory, memory_of
 from warplens.readers.bundle.timing import Timing
 from warplens.readers.bundle.timing import parse as parse_timing
-from warplens.readers.shared.stored_file import DAMAGED_ZIP, ZIP_MAGIC, StoredFile
+from warplens.readers.shared.stored_file import DAMAGED_ZIP, StoredFile
 
 USED: Final = (ENVIRONMENT, EXECUTION_TRACE, EXECUTION_STEP, LAUNCHES, TIMING, LIGHT_TRACE)
 """What is read besides the manifest and the profile; all else is left where it is."""
@@ -180,24 +180,13 @@ class Bundle:
         return self.contents.sizes.get(name) != self._stated(name, "bytes")
 
 
-def find(path: Path, max_bytes: int = 0) -> Bundle | None:
-    """The bundle at a path; None where it is something else. `max_bytes`: what it may unpack to."""
-    try:
-        if path.is_dir():
-            return _of_folder(path, max_bytes)
-        with path.open("rb") as stream:
-            is_zip = stream.read(len(ZIP_MAGIC)) == ZIP_MAGIC
-    except (OSError, ValueError):
-        return None  # opening it as a file then reports what is wrong
-    return _of_zip(path, max_bytes) if is_zip else None
-
-
 def profile_in(contents: Contents) -> str | None:
     """The name of the file that holds the profile."""
     return next((name for name in PROFILES if name in contents.sizes), None)
 
 
-def _of_folder(path: Path, max_bytes: int) -> Bundle | None:
+def of_folder(path: Path, max_bytes: int) -> Bundle | None:
+    """The bundle that a folder is; None where it is something else."""
     if (path / MANIFEST).is_file():
         return _opened(path, FolderContents(path), max_bytes)
     if is_incomplete(path.name):
@@ -205,7 +194,8 @@ def _of_folder(path: Path, max_bytes: int) -> Bundle | None:
     return None
 
 
-def _of_zip(path: Path, max_bytes: int) -> Bundle | None:
+def of_zip(path: Path, max_bytes: int) -> Bundle | None:
+    """Likewise for a .zip file."""
     try:
         contents = ZipContents(path, max_bytes)
     except DAMAGED_ZIP:

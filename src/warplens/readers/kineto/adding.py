@@ -14,8 +14,7 @@ import numpy as np
 
 from warplens.model.builder import TraceBuilder
 from warplens.model.event_records import Allocation, CallSpec, Collective, Lanes, LaunchGeometry, ThreadId
-from warplens.model.kinds import CODE, NONE
-from warplens.model.rank_timeline import OWN_CATEGORIES
+from warplens.model.kinds import CODE, NONE, OWN_CATEGORIES
 from warplens.readers.kineto.records import KinetoArgs, KinetoEvent, KinetoHeader
 from warplens.readers.shared.microseconds import ns_of, to_ns
 

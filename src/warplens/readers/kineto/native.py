@@ -22,8 +22,7 @@ from warplens import native_library
 from warplens.model.assemble import Array
 from warplens.model.builder import TraceBuilder
 from warplens.model.event_records import CallSpec, LaunchGeometry, ThreadId
-from warplens.model.kinds import CODE
-from warplens.model.rank_timeline import OWN_CATEGORIES
+from warplens.model.kinds import CODE, OWN_CATEGORIES
 from warplens.native_library import CLOSED, HANDED_OVER
 from warplens.readers.kineto.adding import (
     ARGS_OF_KIND,
