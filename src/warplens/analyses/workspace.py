@@ -13,7 +13,7 @@ import polars as pl
 
 from warplens.categories import Categorizer, KernelClass, load_categorizer, op_category, short_names
 from warplens.hardware import Gpu
-from warplens.model.arrays import sorted_unique
+from warplens.model.arrays import numbered
 from warplens.model.kinds import CODE, NONE
 from warplens.model.table import Table
 from warplens.model.trace import Bools, Ints, Trace
@@ -74,7 +74,7 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def gpu_names(self) -> Ints:
         """The distinct name codes of GPU work."""
-        return sorted_unique(self.trace.ints("name")[self.trace.gpu_rows])
+        return numbered(self.trace.ints("name")[self.trace.gpu_rows])[0]
 
     @cached_property
     def kernel_classes(self) -> dict[int, KernelClass]:

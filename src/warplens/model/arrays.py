@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,13 @@ def places_by_value(values: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.i
     >>> places_by_value(np.array([7, 3, 7]))
     {3: array([1]), 7: array([0, 2])}
     """
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    first = np.flatnonzero(np.diff(ordered)) + 1
-    return dict(zip(ordered[np.append(0, first)].tolist(), np.split(order, first), strict=True)) if len(order) else {}
+    if not len(values):
+        return {}
+    is_sorted = bool((values[1:] >= values[:-1]).all())  # as lanes of a trace's rows are
+    order = np.arange(len(values)) if is_sorted else np.argsort(values, kind="stable")
+    ordered = values if is_sorted else values[order]
+    bounds = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
+    return dict(zip(ordered[bounds[:-1]].tolist(), (order[a:b] for a, b in pairwise(bounds)), strict=True))
 
 
 def ranges(starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

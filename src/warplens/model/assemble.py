@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from warplens.model.arrays import sorted_unique
+from warplens.model.arrays import numbered, places_by_value
 from warplens.model.event_records import Allocation
 from warplens.model.kinds import CODE, GPU_WORK, KINDS, NESTED, NONE
 from warplens.model.times import MAX_NS, YEAR_NS
@@ -132,9 +132,9 @@ def lanes_of(
     lane = (np.cumsum(used) - 1)[events.lane[rows]]
     on_gpu = np.flatnonzero(events.is_gpu_work[rows])
     device, stream = (events.whole_column(name)[rows[on_gpu]] for name in ("device", "stream"))
-    streams, stream_code = np.unique(stream, return_inverse=True)
-    devices, device_code = np.unique(_numbered(device), return_inverse=True)
-    pairs, code = np.unique(device_code * len(streams) + stream_code, return_inverse=True)
+    streams, stream_code = numbered(stream)
+    devices, device_code = numbered(_numbered(device))
+    pairs, code = numbered(device_code * len(streams) + stream_code)
     lane[on_gpu] = len(kept) + code
     for pair in pairs.tolist():
         names = f"GPU {devices[pair // len(streams)]}", f"stream {streams[pair % len(streams)]}"
@@ -255,14 +255,15 @@ def flows_frame(flows: FlowEnds, host_lane: Ints, origin: int, events: pl.DataFr
 
 def _op_starting_at(events: pl.DataFrame, lane: Ints, start: Ints) -> Ints:
     """The innermost op that starts at each moment on each lane, -1 where none does."""
-    ops = events.filter(pl.col("kind") == CODE["op"])
-    rows, op_lane, op_start = (ops[name].to_numpy().astype(np.int64) for name in ("id", "lane", "start_ns"))
-    if len(rows) == 0:
-        return np.full(len(lane), NONE, np.int64)
-    # Rows are sorted by lane and start, so one number per (lane, start) is sorted too. Starts are numbered
-    # first: as they are, a damaged one times thousands of lanes would not fit in 64 bits.
-    starts = sorted_unique(op_start)
-    code = np.minimum(np.searchsorted(starts, start), len(starts) - 1)
-    keys, wanted = op_lane * len(starts) + np.searchsorted(starts, op_start), lane * len(starts) + code
-    index = np.maximum(np.searchsorted(keys, wanted, side="right") - 1, 0)
-    return np.where((keys[index] == wanted) & (starts[code] == start), rows[index], NONE)
+    rows = np.flatnonzero(events["kind"].to_numpy() == CODE["op"])
+    op_lane, op_start = events["lane"].to_numpy()[rows], events["start_ns"].to_numpy()[rows]
+    found = np.full(len(lane), NONE, np.int64)
+    for number, asked in places_by_value(lane.astype(np.int64)).items():
+        # Rows are sorted by lane and start; the innermost of those that start together is the last.
+        first, last = np.searchsorted(op_lane, [number, number + 1])
+        own = op_start[first:last]
+        index = np.searchsorted(own, start[asked], side="right") - 1
+        starts_there = index >= 0
+        starts_there[starts_there] = own[index[starts_there]] == start[asked][starts_there]
+        found[asked[starts_there]] = rows[first + index[starts_there]]
+    return found

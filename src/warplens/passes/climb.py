@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warplens.model.arrays import numbered
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
 
@@ -32,7 +33,7 @@ def climb(rows: Ints, parent: Ints, stop: Bools) -> Ints:
             break
         if level % MERGE_LEVELS == 0 and len(active) > FEW:
             # Many rows have met in the same callers by now: walk on once for all of them.
-            callers, caller_of_row = np.unique(reached[active], return_inverse=True)
+            callers, caller_of_row = numbered(reached[active])
             if 2 * len(callers) < len(active):
                 reached[active] = climb(callers, parent, stop)[caller_of_row]
                 break
@@ -65,7 +66,7 @@ def climb_context(rows: Ints, parent: Ints, forward: Ints, stop: Bools) -> Calle
             reached[active] = top[reached[active]]
             break
         if level % MERGE_LEVELS == 0 and len(active) > FEW:
-            callers, caller_of_row = np.unique(reached[active], return_inverse=True)
+            callers, caller_of_row = numbered(reached[active])
             if 2 * len(callers) < len(active):
                 above = climb_context(callers, parent, forward, stop)
                 reached[active] = above.row[caller_of_row]

@@ -10,6 +10,7 @@ from warplens.analyses.time.timeline import MEANINGS
 from warplens.categories.rules import builtin_categories
 from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, gpu_of_device
+from warplens.model.arrays import numbered
 from warplens.model.trace import Device, Meta, Trace
 from warplens.units import format_bytes, format_count
 
@@ -38,7 +39,7 @@ def find_gpu(trace: Trace) -> Gpu | None:
 
 def _working_devices(trace: Trace) -> list[Device]:
     """The listed devices that GPU events ran on."""
-    working_ids = set(trace.ints("device")[trace.gpu_rows].tolist())
+    working_ids = set(numbered(trace.ints("device")[trace.gpu_rows])[0].tolist())
     return [device for device in trace.meta.devices if device.id in working_ids]
 
 

@@ -15,7 +15,7 @@ from warplens.passes.survey import GRAPH_LAUNCH
 from warplens.readers import inputs
 
 if TYPE_CHECKING:
-    from warplens.model.graph_records import CaptureTrace
+    from warplens.model.graph_records import CaptureIndex, CaptureTrace
     from warplens.passes.graphs.families import FamilyWords
     from warplens.readers.shared.graph_files import GraphFiles
 

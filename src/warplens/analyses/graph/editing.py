@@ -11,6 +11,7 @@ import numpy as np
 
 from warplens.analyses.graph.records import CALL, HANDOVER, HOST, LAUNCH, STREAM, SYNC, Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate, simulate_many, step_ns, steps_ns
+from warplens.model.arrays import numbered
 from warplens.model.edits import (
     CaptureGraph,
     Edit,
@@ -111,7 +112,7 @@ class EditedGraph:
         edges = edges[graph.edge_kind[edges] == LAUNCH]
         caller = graph.call_of[graph.target[edges]]
         self.host_ns[edges[(caller == NONE) | whole[caller]]] *= factor
-        calls = np.unique(launched[launched != NONE])
+        calls = numbered(launched[launched != NONE])[0]
         edges = graph.way_to[calls[whole[calls]]]
         self.host_ns[edges[edges != NONE]] *= factor
 

@@ -27,11 +27,12 @@ def matching_names(trace: Trace, pattern: re.Pattern[str]) -> Bools:
 
 def innermost_at(trace: Trace, lane: Ints, moment: Ints) -> Ints:
     """The innermost host event running on each lane at each moment, -1 where there is none."""
+    innermost = np.full(len(moment), NONE, np.int64)
+    if len(moment) == 0:
+        return innermost
     start, parent = trace.ints("start_ns"), trace.ints("parent")
     end = start + trace.ints("dur_ns")
-    nested = trace.is_kind(*NESTED)
-    innermost = np.full(len(moment), NONE, np.int64)
-    by_thread = rows_by_thread(trace, np.flatnonzero(nested))
+    by_thread = rows_by_thread(trace, trace.rows_of(*NESTED))
     for thread, asked in places_by_value(lane.astype(np.int64)).items():
         own = by_thread.get(thread, NO_ROWS)
         if thread < 0 or len(own) == 0:

@@ -29,13 +29,14 @@ COLUMNS: Final = (
     PERCENT,
     Column("kernel_file", "source of the Triton kernel", "", pl.String),
 )
+ABOUT: Final = ("arguments", "one row per op and everything it was called with", COLUMNS)
 
 
 def arguments(work: Workspace) -> Table:
     trace = work.trace
     if trace.arguments.is_empty():
-        return _table(_grouped(_calls(work).clear(), work), NOT_JOINED + torch_hint(work, HOW_TO_JOIN))
-    return _table(_grouped(_calls(work), work))
+        return Table.from_rows(*ABOUT, [], NOT_JOINED + torch_hint(work, HOW_TO_JOIN))
+    return Table.from_frame(*ABOUT, _grouped(_calls(work), work))
 
 
 def _calls(work: Workspace) -> pl.DataFrame:
@@ -65,7 +66,3 @@ def _grouped(calls: pl.DataFrame, work: Workspace) -> pl.DataFrame:
         .with_columns(percent_of("kernel_us", work.gpu_total_ns).alias("percent"))
         .sort("kernel_us", "count", "op", descending=[True, True, False], maintain_order=True)
     )
-
-
-def _table(frame: pl.DataFrame, *notes: str) -> Table:
-    return Table.from_frame("arguments", "one row per op and everything it was called with", COLUMNS, frame, *notes)
