@@ -45,6 +45,16 @@ def test_every_verb_of_a_trace_takes_a_phase(run_inside: RunInside) -> None:
     assert "only iterations that are decode, 3 of 4" in " ".join(done.stdout.split())
 
 
+def test_what_is_proposed_next_is_of_the_same_phase(run_inside: RunInside) -> None:
+    done = run_inside("report", SAMPLE, "--phase", "decode")
+    assert "token_latency --phase decode" in done.stdout
+
+
+@pytest.mark.parametrize("topic", ["iterations", "serving_phases.mbu_percent", "slow_iterations", "MBU", "host busy"])
+def test_words_of_serving_are_explained(run_inside: RunInside, topic: str) -> None:
+    assert run_inside("explain", topic).stdout
+
+
 def test_a_phase_that_is_not_there_is_an_error_with_a_hint(run_inside: RunInside) -> None:
     done = run_inside("show", SAMPLE, "kernels", "--phase", "mixed")
     assert done.returncode == 2

@@ -238,6 +238,28 @@ def test_a_capture_without_its_end_is_not_used_and_said(tmp_path: Path) -> None:
     assert {"open_captures", "graph_mode"} <= codes(profile)
 
 
+def why_unused(profile: warplens.Profile) -> str:
+    quality = profile.table("quality").frame
+    return str(quality.filter(code="graph_capture_unused")["message"].first())
+
+
+def test_a_trace_and_its_capture_that_are_swapped_are_said_to_be(tmp_path: Path) -> None:
+    assert "are the trace and its capture swapped?" in why_unused(open_pair(tmp_path, capture(), replay()))
+
+
+def test_a_file_without_captures_is_said_to_have_none(tmp_path: Path) -> None:
+    profile = open_pair(tmp_path, replay(), replay(ts=5000))
+    assert "nothing that was given contains the capture of a graph" in why_unused(profile)
+
+
+def test_captures_beside_a_trace_in_a_folder_of_their_own_are_found(tmp_path: Path) -> None:
+    (tmp_path / "captures").mkdir()
+    write_trace(tmp_path / "captures" / "rank0.json", capture())
+    trace = write_trace(tmp_path / "replay.json", replay())
+    profile = warplens.open(trace, graph_captures=[tmp_path], cache=False).with_timeline()
+    assert profile.table("graph_joins").frame["capture_file"].to_list() == ["captures/rank0.json"]
+
+
 def test_a_capture_for_a_trace_without_graphs_is_said_to_be_unused(tmp_path: Path) -> None:
     assert "graph_capture_unused" in codes(open_pair(tmp_path, eager(), capture()))
 

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import warplens
+from finding_traces import inputs
 from serving_traces import GEMM, Work, asynchronous, decode_loop, generate_loop, mark, passes, vllm
 from support import SHARED, Opened, annotation, frame, kernel, launch, op
 from warplens.analyses.serving.iterations import find_iterations
@@ -231,6 +232,20 @@ def test_passes_of_an_engine_are_the_steps_of_its_trace(opened: Opened) -> None:
     profile = opened(decode_loop(6, prompts_at=(0,)))
     assert columns(profile, "steps", "step", "count") == [(number, 2) for number in range(6)]
     assert not any(note.code in ("no_steps", "steps_guessed") for note in profile.trace.quality.notes)
+
+
+def test_nobody_is_told_to_mark_steps_where_an_engine_marks_its_pass(opened: Opened) -> None:
+    profile = opened(passes([vllm(decode=8)], Work(GEMM, 100)))
+    assert "no_steps" not in profile.table("quality").frame["code"].to_list()
+    assert "no_steps" in opened(passes(["something"], Work(GEMM, 100))).table("quality").frame["code"].to_list()
+
+
+def test_bytes_that_no_memory_moves_in_that_time_do_not_count(opened: Opened) -> None:
+    """Of a table of rows a kernel may read a few; the product's 2 GB take 0.5 ms at the least, and it ran for 0.1."""
+    shapes = inputs([1, 8192], [8192, 131072])
+    work = Work(GEMM, 100, "aten::mm", shapes)
+    profile = opened(passes([vllm(decode=1)] * 4, work), gpu="H200")
+    assert 90 < profile.table("iterations").frame["mbu_percent"].max() <= 100
 
 
 def test_steps_that_the_program_marks_may_have_many_passes(opened: Opened) -> None:

@@ -9,6 +9,8 @@ from warplens.model.table import Table
 from warplens.units import format_ms
 
 ALL: Final = "all"
+LEAST_COSTED_PERCENT: Final = 10.0
+"""Of the GPU time; with costs for less, a lower bound of MFU or MBU says nothing."""
 
 
 class PhaseRow(NamedTuple):
@@ -46,6 +48,8 @@ def serving_sentence(tables: Mapping[str, Table]) -> str:
 def _phase_text(row: PhaseRow) -> str:
     used = {"MFU": row.mfu_percent if row.phase != "decode" else None}
     used |= {"MBU": row.mbu_percent if row.phase != "prefill" else None}
+    if (row.costed_percent or 0.0) < LEAST_COSTED_PERCENT:
+        used = {}
     parts = [
         f"{_number(row.requests)} request{'' if row.requests == 1 else 's'}" if row.requests is not None else "",
         f"{_number(row.tokens_per_s)} tokens/s" if row.tokens_per_s is not None else "",

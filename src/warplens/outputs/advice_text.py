@@ -54,6 +54,8 @@ class AdviceScope:
     """What every share of the time is a share of."""
     plain_step_ms: float = 0.0
     """What gains are shares of, where the step could be simulated; else 0."""
+    furthest: str = ""
+    """The op that loses most time, for where there are no findings."""
 
 
 def render_advice(findings: Sequence[Finding], scope: AdviceScope, *, width: int) -> TableText:
@@ -90,7 +92,8 @@ def _ending(findings: Sequence[Finding], scope: AdviceScope, width: int) -> list
         limit = f"no gain of {scope.min_gain_percent:g} % of the time or more"
         recorded = " in what this trace records" if scope.notes else ""
         base = [(line, "dim") for line in fold(_shares(scope), max(20, width))]
-        return [*base, *((line, "none") for line in fold(f"no findings: {limit}{recorded}", max(20, width)))]
+        texts = [f"no findings: {limit}{recorded}", scope.furthest]
+        return [*base, *((line, "none") for text in texts if text for line in fold(clean(text), max(20, width)))]
     text = f"{_shares(scope)}warplens explain CODE shows how a gain is estimated."
     if any(finding.bound for finding in findings):
         text = f"≤: upper bound: the gain if the cause were removed entirely. {text}"

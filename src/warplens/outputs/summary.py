@@ -15,6 +15,7 @@ from warplens.model.idle_causes import largest_cause
 from warplens.model.table import Table
 from warplens.model.time_base import TimeBase, time_base
 from warplens.outputs.document import Document
+from warplens.outputs.furthest import furthest_text
 from warplens.outputs.summary_lists import (
     Line,
     bar,
@@ -81,7 +82,10 @@ class FindingRow(msgspec.Struct, frozen=True):
     gain_bytes: int
 
 
-def render_summary(document: Document, *, width: int, written: Sequence[str] = ()) -> TableText:
+def render_summary(
+    document: Document, *, width: int, written: Sequence[str] = (), options: Sequence[str] = ()
+) -> TableText:
+    """`options` are those of the command line that the proposed commands need too."""
     tables = {table.name: table for table in document.tables}
     if "kernel_categories" not in tables:
         return _of_tables(document, width, written)
@@ -93,6 +97,7 @@ def render_summary(document: Document, *, width: int, written: Sequence[str] = (
         *_labelled("verdict", document.facts["verdict"], width, "bold"),
         *_step_time(document, tables["steps"], width),
         *_findings(tables["findings"], width, is_per_step=bool(len(tables["steps"]))),
+        *(_furthest(tables["roofline"], width) if not len(tables["findings"]) else []),
         *_times(tables, width),
         *_memory(tables, width),
         *_categories(tables["kernel_categories"], width),
@@ -100,7 +105,7 @@ def render_summary(document: Document, *, width: int, written: Sequence[str] = (
         *region_list(tables["regions"], width),
         *_replay(tables, width),
         ("", "none"),
-        *_next(document, written, tables, width),
+        *_next(document, written, tables, width, options),
     ]
     return TableText(tuple(lines))
 
@@ -308,9 +313,16 @@ def _findings(findings: Table, width: int, *, is_per_step: bool) -> list[Line]:
     return lines
 
 
-def _next(document: Document, written: Sequence[str], tables: dict[str, Table], width: int) -> list[Line]:
+def _furthest(roofline: Table, width: int) -> list[Line]:
+    text = furthest_text(roofline)
+    return [*_labelled("limit", text, width)] if text else []
+
+
+def _next(
+    document: Document, written: Sequence[str], tables: dict[str, Table], width: int, options: Sequence[str]
+) -> list[Line]:
     wrote = _labelled("wrote", ", ".join(written), width) if written else []
-    return [*wrote, *_commands(document, [_suggestion(tables), ""], width)]
+    return [*wrote, *_commands(document, [_suggestion(tables), ""], width, options)]
 
 
 def _suggestion(tables: dict[str, Table]) -> str:
@@ -333,11 +345,12 @@ def _suggestion(tables: dict[str, Table]) -> str:
     return "show {trace} op_shapes --top 10" if has_shapes else "tree {trace}"
 
 
-def _commands(document: Document, suggestions: Sequence[str], width: int) -> list[Line]:
+def _commands(document: Document, suggestions: Sequence[str], width: int, options: Sequence[str] = ()) -> list[Line]:
     """Commands to copy stay whole: where the path is too long for the line, TRACE stands for it."""
     lines: list[Line] = []
     for number, suggestion in enumerate(suggestions):
-        texts = [f"warplens {suggestion.format(trace=trace)}" for trace in (quote(document.source), "TRACE")]
+        sources = (quote(document.source), "TRACE")
+        texts = [" ".join([f"warplens {suggestion.format(trace=trace)}", *options]) for trace in sources]
         text = texts[LABEL + len(texts[0]) > width] if suggestion else "warplens explain"
         lines.append((f"{'' if number else 'try':<{LABEL}}{clean(text)}", "dim"))
     return lines

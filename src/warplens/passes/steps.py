@@ -37,7 +37,8 @@ class Marks(NamedTuple):
 def mark_steps(trace: Trace) -> Trace:
     marks = _marked(trace) or _repeating_annotation(trace) or _optimizer_steps(trace)
     if marks is None:
-        return trace.with_columns(Note("no_steps"))
+        # One pass of a served model is no step, but whoever serves it does not call prof.step() either.
+        return trace if _is_served(trace) else trace.with_columns(Note("no_steps"))
     # Steps of several threads could overlap; a later one never starts before the earlier one ends.
     end = np.minimum(marks.end, np.append(marks.start[1:], marks.end[-1]))
     frame = pl.DataFrame(
@@ -78,6 +79,10 @@ def _marks(trace: Trace, rows: Ints, numbers: list[int], names: list[str], origi
 def _marked(trace: Trace) -> Marks | None:
     """Steps that the program marks, else the passes of a served model: a step may be a whole answer of many passes."""
     return _profiler_steps(trace) or _served_passes(trace)
+
+
+def _is_served(trace: Trace) -> bool:
+    return any(parse_mark(name) is not None for name in set(_annotations(trace)[1]))
 
 
 def _served_passes(trace: Trace) -> Marks | None:

@@ -24,12 +24,19 @@ def with_graphs(opened: inputs.Input, trace: Trace) -> Trace:
     """The linked trace with its graphs joined; traces that launch none cost nothing but a look at a few names."""
     codes = np.unique(trace.ints("name")[trace.runtime_rows]).tolist()
     if not any(GRAPH_LAUNCH in trace.names[code] for code in codes):
-        return _unused(trace, "the trace launches no graphs") if opened.graphs else trace
+        return _unused(trace, _no_launches(trace)) if opened.graphs else trace
     from warplens.passes.graphs.join import graph_events
 
     if len(graph_events(trace)) == 0:
         return _unused(trace, "no GPU event of the trace comes from a graph launch") if opened.graphs else trace
     return _joined(opened, trace)
+
+
+def _no_launches(trace: Trace) -> str:
+    from warplens.passes.graphs.captures import has_captures
+
+    swapped = ", but captures them: are the trace and its capture swapped?" if has_captures(trace) else ""
+    return f"the trace launches no graphs{swapped}"
 
 
 def _joined(opened: inputs.Input, trace: Trace) -> Trace:
@@ -44,6 +51,8 @@ def _joined(opened: inputs.Input, trace: Trace) -> Trace:
     launched = len(np.unique(trace.ints("launch")[graph_events(trace)]))
     captures = list(_captures(opened, files, launched, notes))
     is_captured_here = has_captures(trace)
+    if opened.graphs and not any(has_captures(capture.trace) for capture in captures):
+        notes.append(Note("graph_capture_unused", detail="nothing that was given contains the capture of a graph"))
     sources = GraphSources(tuple(captures), _words())
     if captures or is_captured_here:
         text = opened.profile.unwrap()[0]

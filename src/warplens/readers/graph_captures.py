@@ -50,12 +50,18 @@ def find_captures(path: Path, max_bytes: int = 0) -> GraphFiles:
     if not path.is_dir():
         return _given(path, {path.name: stored_file.load(path, max_bytes)})
     try:
-        entries = sorted(entry for entry in path.iterdir() if entry.name.endswith(ENDINGS) and entry.is_file())
+        # Recorders put captures beside their trace, in a folder of their own.
+        inside = (*path.iterdir(), *path.glob("*/*"))
+        entries = sorted(entry for entry in inside if entry.name.endswith(ENDINGS) and entry.is_file())
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
     index_name = Path(GRAPH_CAPTURE_INDEX).name
     index = next((entry for entry in entries if entry.name == index_name), None)
-    stored = {entry.name: stored_file.load(entry, max_bytes) for entry in entries if entry.name != index_name}
+    stored = {
+        entry.relative_to(path).as_posix(): stored_file.load(entry, max_bytes)
+        for entry in entries
+        if entry.name != index_name
+    }
     return _given(path, stored, _index(index.read_bytes()) if index is not None else CaptureIndex())
 
 

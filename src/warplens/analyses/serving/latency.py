@@ -71,6 +71,13 @@ SLOW_COLUMNS: Final = (
     Column("cause_ms", "how much longer than its median that part is", "ms", pl.Float64),
     Column("parts", "all parts that are longer than their medians, largest first", "", pl.String),
 )
+TABLES: Final = {
+    "token_latency": ("the time between two tokens, and its parts", LATENCY_COLUMNS),
+    "slow_iterations": (
+        f"one row per pass whose tokens took over {SLOW:g} times the median, longest first",
+        SLOW_COLUMNS,
+    ),
+}
 
 
 def token_latency(work: Workspace) -> Table:
@@ -88,9 +95,7 @@ def token_latency(work: Workspace) -> Table:
         share = 100 * summed / whole if whole else 0.0
         rows.append((name, int(tokens.sum()), mean, p50, p90, p99, float(values.max()), share, MEANINGS[name]))
     empty = () if len(frame) else ("fewer than two passes generate: there is no time between two tokens",)
-    return Table.from_rows(
-        "token_latency", "the time between two tokens, and its parts", LATENCY_COLUMNS, rows, *empty, *notes(work)
-    )
+    return Table.from_rows("token_latency", *TABLES["token_latency"], rows, *empty, *notes(work))
 
 
 def slow_iterations(work: Workspace) -> Table:
@@ -101,13 +106,7 @@ def slow_iterations(work: Workspace) -> Table:
         slow = frame.filter(pl.col("interval") > SLOW * usual["interval"]).sort("interval", descending=True)
         slow = slow.unique("iteration", keep="first", maintain_order=True)
         rows = [_slow_row(row, usual) for row in slow.head(MOST_ROWS).iter_rows(named=True)]
-    return Table.from_rows(
-        "slow_iterations",
-        f"one row per pass whose tokens took over {SLOW:g} times the median, longest first",
-        SLOW_COLUMNS,
-        rows,
-        *notes(work),
-    )
+    return Table.from_rows("slow_iterations", *TABLES["slow_iterations"], rows, *notes(work))
 
 
 def _slow_row(row: dict[str, object], usual: dict[str, float]) -> tuple[object, ...]:

@@ -11,6 +11,7 @@ from warplens.analyses.shared import shared
 from warplens.analyses.workspace import Workspace
 from warplens.units import format_ns, plural
 
+MUCH_APPROXIMATE_PERCENT: Final = 10.0
 LOW_COVER_PERCENT: Final = 50.0
 """Below this, what has no cost may be most of the work."""
 
@@ -43,4 +44,9 @@ def notes(work: Workspace) -> tuple[str, ...]:
     covered = 100 * float(costs.costed_ns.sum()) / max(1.0, float(costs.kernel_ns.sum()))
     if 0 < covered < LOW_COVER_PERCENT:
         texts.append(f"costs are known for {covered:.0f} % of the GPU time: MFU and MBU are lower bounds")
+    approximate = 100 * float(costs.approximate_bytes.sum()) / max(1.0, float(costs.bytes.sum()))
+    if approximate >= MUCH_APPROXIMATE_PERCENT:
+        texts.append(
+            f"{approximate:.0f} % of the bytes are approximate, so MBU is: column approximate of the table roofline"
+        )
     return tuple(texts)

@@ -42,6 +42,18 @@ PHASE_COLUMNS: Final = (
     Column("quantization_ms", "of that, changing number formats", "ms", pl.Float64),
     Column("other_ms", "of that, everything else", "ms", pl.Float64),
 )
+CATEGORY_COLUMNS: Final = (
+    Column("phase", "prefill, decode, or mixed: both in one pass", "", pl.String),
+    Column("kernel_category", "kind of GPU work", "", pl.String),
+    Column("count", "GPU events", "", pl.Int64),
+    Column("total_us", "sum of their durations", "us", pl.Float64),
+    Column("percent", "share of the phase's GPU time", "%", pl.Float64),
+    Column("us_per_iteration", "the same per forward pass", "us", pl.Float64),
+)
+TABLES: Final = {
+    "serving_phases": ("one row per phase of serving, and one of all", PHASE_COLUMNS),
+    "serving_categories": ("one row per phase of serving and kernel category", CATEGORY_COLUMNS),
+}
 SUMMED: Final = ("prefill_tokens", "decode_tokens", "generated_tokens", "time_ms", "gap_ms", "busy_ms", "kernel_ms",
                  "costed_ms", "flop", "bytes", *GROUPS, OTHER)  # fmt: skip
 
@@ -66,9 +78,7 @@ def serving_phases(work: Workspace) -> Table:
         (pl.col("time_ms") * (100 / whole if whole else 0.0)).alias("percent"),
         pl.col("phase").replace_strict({phase: place for place, phase in enumerate((*PHASES, ALL))}).alias("place"),
     ).sort("place")
-    return Table.from_frame(
-        "serving_phases", "one row per phase of serving, and one of all", PHASE_COLUMNS, frame, *notes(work)
-    )
+    return Table.from_frame("serving_phases", *TABLES["serving_phases"], frame, *notes(work))
 
 
 def _summed(rows: pl.DataFrame) -> pl.DataFrame:
@@ -83,16 +93,6 @@ def _summed(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("time_ms").median().alias("median_ms"),
         *map(total, SUMMED),
     )
-
-
-CATEGORY_COLUMNS: Final = (
-    Column("phase", "prefill, decode, or mixed: both in one pass", "", pl.String),
-    Column("kernel_category", "kind of GPU work", "", pl.String),
-    Column("count", "GPU events", "", pl.Int64),
-    Column("total_us", "sum of their durations", "us", pl.Float64),
-    Column("percent", "share of the phase's GPU time", "%", pl.Float64),
-    Column("us_per_iteration", "the same per forward pass", "us", pl.Float64),
-)
 
 
 def serving_categories(work: Workspace) -> Table:
@@ -112,6 +112,4 @@ def serving_categories(work: Workspace) -> Table:
         .sort("place", "total_us", "kernel_category", descending=[False, True, False])
         .with_columns(pl.col("place").replace_strict(dict(enumerate(PHASES)), return_dtype=pl.String).alias("phase"))
     )
-    return Table.from_frame(
-        "serving_categories", "one row per phase of serving and kernel category", CATEGORY_COLUMNS, frame, *notes(work)
-    )
+    return Table.from_frame("serving_categories", *TABLES["serving_categories"], frame, *notes(work))

@@ -28,6 +28,8 @@ class Work(NamedTuple):
     kernel_ns: Ints
     costed_ns: Ints
     """GPU time of what has a cost."""
+    approximate_bytes: Floats
+    """Of `bytes`, those that some argument that is not recorded could change."""
     cache_bytes: Floats
     """Keys and values that attention reads; 0 where no attention has a cost."""
 
@@ -57,17 +59,25 @@ def iteration_work(work: Workspace) -> Work:
     known = own >= 0
     costed = known & (of_group[costs.event_group] >= 0)
     count = len(iterations)
-    call_sums = (
-        np.bincount(own[firsts], weights=values[cost_of_call], minlength=count).astype(np.float64)
-        for values in (flop, moved, cache)
-    )
+    call_ns = np.bincount(costs.event_call, weights=duration)[costs.event_call[firsts]].astype(np.float64)
+    possible = _possible(work, moved[cost_of_call], call_ns)
+    is_approximate = np.array([bool(cost.approximate) for cost in costs.costs] + [False])[cost_of_call]
+    of_call = flop[cost_of_call], possible, possible * is_approximate, cache[cost_of_call]
+    call_sums = (np.bincount(own[firsts], weights=values, minlength=count).astype(np.float64) for values in of_call)
     time_sums = (
         np.bincount(own[chosen], weights=duration[chosen], minlength=count).astype(np.int64)
         for chosen in (known, costed)
     )
-    flops, all_bytes, cache_bytes = call_sums
+    flops, all_bytes, approximate_bytes, cache_bytes = call_sums
     kernel_ns, costed_ns = time_sums
-    return Work(flops, all_bytes, kernel_ns, costed_ns, cache_bytes)
+    return Work(flops, all_bytes, kernel_ns, costed_ns, approximate_bytes, cache_bytes)
+
+
+def _possible(work: Workspace, moved: Floats, call_ns: Floats) -> Floats:
+    """Bytes of each call, at most as many as the memory moves in its time: some are counted from whole tables of
+    which a kernel reads a few rows."""
+    limit = peaks(work).bytes_per_s
+    return np.minimum(moved, limit * call_ns / 1e9) if limit else moved
 
 
 def _cache_bytes(cost: Cost) -> float:

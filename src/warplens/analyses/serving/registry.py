@@ -35,6 +35,14 @@ def _make(name: str, work: Workspace) -> Table:
     return cast(Table, getattr(module, name)(work))
 
 
+def without_rows() -> list[Table]:
+    """The tables as such, for those who explain columns: no trace is needed."""
+    shown = (
+        (name, import_module(f"warplens.analyses.serving.{module}").TABLES[name]) for name, module in MODULES.items()
+    )
+    return [Table.from_rows(name, meaning, columns, []) for name, (meaning, columns) in shown]
+
+
 SERVING_TABLES: Final[dict[str, TableEntry[Workspace]]] = {
     name: TableEntry(name, partial(_make, name), is_served, NEEDS) for name in MODULES
 }

@@ -18,6 +18,7 @@ from warplens.analyses.memory.history import MemoryHistory
 from warplens.analyses.memory.memory_work import MemoryWork
 from warplens.analyses.memory.peak import BESIDE
 from warplens.analyses.memory.tables import MEMORY_TABLES
+from warplens.analyses.serving.registry import without_rows
 from warplens.analyses.time.gaps import CAUSES
 from warplens.analyses.time.phases import MEANINGS as PHASES
 from warplens.analyses.time.timeline import MEANINGS
@@ -36,6 +37,18 @@ from warplens.profiles.trace import Profile
 from warplens.ranks.op_tables.op_job import OpJob
 from warplens.ranks.op_tables.tables import OP_JOB_TABLES
 from warplens.replay.result_file import empty_result
+
+USES = {
+    "mfu": (
+        "model FLOPs utilisation: the FLOPs of the ops, counted from their shapes, over what the GPU's matrix units "
+        "could do in the whole time, idle time included, by the data sheet"
+    ),
+    "mbu": (
+        "memory bandwidth utilisation: the bytes that the ops have to read and write, over what the GPU's memory could "
+        "move in the whole time, idle time included, by the data sheet; of a call that has more bytes than its "
+        "kernels had time for, only those that fit count"
+    ),
+}
 
 
 def list_topics() -> Iterator[str]:
@@ -117,6 +130,17 @@ def phase_topic(topic: str) -> Iterator[str]:
             yield f"{phase}: {meaning}"
 
 
+def cause_topic(topic: str) -> Iterator[str]:
+    for cause, meaning in CAUSES.items():
+        if topic.lower() == cause:
+            yield f"{cause} (a cause of idle time): {meaning}"
+
+
+def use_topic(topic: str) -> Iterator[str]:
+    if topic.lower() in USES:
+        yield f"{topic.upper()}: {USES[topic.lower()]}"
+
+
 def memory_topic(topic: str) -> Iterator[str]:
     for category, meaning in (CATEGORIES | BESIDE).items():
         if topic in (category, "memory_peak"):
@@ -144,7 +168,7 @@ def all_tables() -> list[Table]:
     job = OpJob(no_ops())
     of_job = [entry(job) for name, entry in OP_JOB_TABLES.items() if name not in profile.table_names]
     of_memory = [entry(MemoryWork(MemoryHistory(()))) for entry in MEMORY_TABLES.values()]
-    return [*own, *of_memory, *compare_profiles(profile, profile).tables(), *of_job, *kernel_tables()]
+    return [*own, *without_rows(), *of_memory, *compare_profiles(profile, profile).tables(), *of_job, *kernel_tables()]
 
 
 TOPICS = (
@@ -157,6 +181,8 @@ TOPICS = (
     gpu_topic,
     cost_topic,
     phase_topic,
+    cause_topic,
+    use_topic,
     memory_topic,
     table_topics,
 )

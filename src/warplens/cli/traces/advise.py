@@ -79,13 +79,16 @@ def _job_scope(profile: Opened, min_gain: float | None) -> AdviceScope:
 
 def _scope(profile: Profile) -> AdviceScope:
     from warplens.outputs.advice_text import AdviceScope
+    from warplens.outputs.furthest import furthest_text
 
     per_step = bool(len(profile.table("steps")))
     notes = [row["message"] for row in profile.table("quality").to_dicts() if _limits_advice(row)]
     model = profile.step_model
     plain_ms = model.step_ms if profile.model_of_gains is not None and model is not None else 0.0
     notes += [model.cost.note, *model.graph.notes] if model is not None else []
-    return AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, profile.shares_of(), plain_ms)
+    furthest = furthest_text(profile.table("roofline"))
+    shares_of = profile.shares_of()
+    return AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, shares_of, plain_ms, furthest)
 
 
 def _limits_advice(note: dict[str, str]) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, keep_report, open_profile, reopen, report_name
@@ -66,7 +68,17 @@ class ReportVerb(Verb):
         elif not args.quiet:
             from warplens.outputs.summary import render_summary
 
-            show_text(render_summary(profile.document(), width=width(120), written=args.output))
+            options = [f"{name} {quote(value)}" for name, value in _opened_with(args)]
+            show_text(render_summary(profile.document(), width=width(120), written=args.output, options=options))
+
+
+def _opened_with(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Options that make another trace of the same file."""
+    yield from (("--graph-capture", str(path)) for path in args.graph_capture)
+    for name in ("phase", "memory_snapshot", "rank"):
+        value = getattr(args, name, None)
+        if value not in (None, ""):
+            yield f"--{name.replace('_', '-')}", str(value)
 
 
 def _findings(profile: Opened) -> Table:

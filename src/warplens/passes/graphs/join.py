@@ -116,7 +116,7 @@ def _outcomes(
 
 
 def _unlike(best: float) -> str:
-    return f"no capture has its kernels (at most {format_percent(100 * best)} of them)" if best else NO_CAPTURE
+    return f"no capture has its kernels (at most {format_percent(100 * best)} of them)"
 
 
 def _aligned(number: int, captured: Nodes, sequence: Nodes) -> _Outcome:
