@@ -70,6 +70,14 @@ export interface StepWindow {
 
 /** On the GPU a step lasts from its first kernel to the next step's first; without GPU work, as long as on the host. */
 export function stepWindows(scene: Scene): StepWindow[] {
+  let windows = knownWindows.get(scene);
+  if (!windows) knownWindows.set(scene, (windows = windowsOf(scene)));
+  return windows;
+}
+
+const knownWindows = new WeakMap<Scene, StepWindow[]>();
+
+function windowsOf(scene: Scene): StepWindow[] {
   if (!scene.hasGpu) return scene.steps.map(({ step, name, start, end }) => ({ step, name, from: start, to: end }));
   const work = new Map<number, [number, number]>();
   for (const row of scene.data.gpuRow) {

@@ -3,13 +3,14 @@ import type { App, View } from "../app";
 import { stepChanges, stepTimes, groupingsOf, usualSteps, type StepChange } from "../data/step_diff";
 import type { Grouping } from "../data/groupings";
 import { Table, type Column } from "../data/table";
-import { choice, h, press, replace } from "../../shared/dom";
+import { choice, h, press, replace, whenIdle } from "../../shared/dom";
 import { formatCount, formatMs, formatNs, formatPercent } from "../../shared/format";
 import { signedNs, swing } from "./changes";
 import { Texts } from "./tables/events";
 import { extraFacts, extraTables } from "./tables/extra";
 
 const SHOWN = 12;
+const ROOM_REM = 21; // of so many rows
 const TABLE = "step_diff";
 const TITLES: Record<Grouping, string> = { kernel: "Kernel", op: "Op", category: "Category", module: "Module" };
 
@@ -44,7 +45,9 @@ class Comparison implements View {
       ),
       this.result,
     );
-    this.show();
+    // It takes a third of what the rest of the page does, and is not what is seen first: until then its place is kept.
+    this.result.style.minHeight = `${ROOM_REM}rem`;
+    whenIdle(() => this.result.style.minHeight && this.show());
   }
 
   update(changed: Parameters<View["update"]>[0]): void {
@@ -64,6 +67,7 @@ class Comparison implements View {
 
   private show(): void {
     const { app } = this;
+    this.result.style.minHeight = "";
     const steps = chosen(app);
     this.selects.forEach((select, side) => (select.value = String(steps[side])));
     press(this.by, grouping(app));
