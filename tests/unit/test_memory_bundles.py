@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import warplens
-from memory_snapshots import BUILD, MB, START_US, Allocator, frame, snapshot, train, written
+from memory_snapshots import BUILD, FORWARD, MB, START_US, Allocator, frame, snapshot, train, written
 from support import ROOT, SHARED, kernel, launch, memory, op
 from warplens.analyses.memory.traced import memory_work
 from warplens.capture.bundle import Staging
@@ -128,6 +128,36 @@ def test_a_snapshot_with_another_clock_counts_from_its_own_beginning(tmp_path: P
     profile = warplens.open(trace, memory_snapshot=written(tmp_path / "s.pickle", snapshot(gpu)))
     assert profile.table("memory_timeline").frame["start_ms"][0] == 0
     assert "memory_clock" in codes(profile)
+
+
+def test_a_snapshot_of_another_run_is_not_joined(tmp_path: Path) -> None:
+    """Recorded a day after the trace: no op or module of the trace, and a warning that names both dates."""
+    gpu = train(steps=1)
+    document = snapshot(gpu)
+    for entry in document["device_traces"][0]:
+        entry["time_us"] += 86_400_000_000
+    trace = tmp_path / "trace.json"
+    trace.write_text(trace_text([launch(1, 1, 1), kernel("k", 5, 900, 1), op("aten::mm", 0, 5000)]))
+    profile = warplens.open(trace, memory_snapshot=written(tmp_path / "s.pickle", document))
+    [note] = [row for row in profile.table("quality").to_dicts() if row["code"] == "memory_other_run"]
+    assert note["severity"] == "warning"
+    assert "it was recorded on 2023-11-15 22:13:20 UTC, the trace on 2023-11-14 22:13:20 UTC" in note["message"]
+    assert profile.table("memory_timeline").frame["start_ms"][0] == 0
+    assert profile.table("memory_peak").frame["module"].unique().to_list() == [""]
+
+
+def test_sizes_in_the_same_order_tie_a_snapshot_with_another_clock(tmp_path: Path) -> None:
+    gpu = Allocator()
+    blocks = [gpu.alloc(size * MB, FORWARD) for size in (2, 3, 5, 4, 6, 2, 7, 3, 9, 4)]
+    assert blocks
+    document = snapshot(gpu)
+    trace = tmp_path / "trace.json"
+    sizes = [entry["size"] for entry in document["device_traces"][0] if entry["action"] == "alloc"]
+    for order, code in ((sizes, "memory_clock"), (sizes[::-1], "memory_other_run")):
+        events = [memory(10 * at, size, size, size, address=at) for at, size in enumerate(order)]
+        trace.write_text(json.dumps([kernel("k", 5, 900, 1), *events]))
+        profile = warplens.open(trace, memory_snapshot=written(tmp_path / "s.pickle", document), cache=False)
+        assert {"memory_clock", "memory_other_run"} & {*codes(profile)} == {code}
 
 
 def test_a_recomputed_module_has_its_cost_from_the_trace(tmp_path: Path) -> None:

@@ -232,6 +232,16 @@ def test_segments_alone_are_a_snapshot_without_a_history(tmp_path: Path) -> None
     assert "no_memory_history" in profile.table("quality").frame["code"].to_list()
 
 
+@pytest.mark.parametrize(("content", "why"), [(b"\0\1no", "neither a pickle nor JSON"), (b"{3", "damaged JSON: ")])
+def test_what_is_no_pickle_is_refused_with_how_to_make_a_snapshot(content: bytes, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "no.pickle"
+    file.write_bytes(content)
+    with pytest.raises(FormatError, match="not a memory snapshot of PyTorch") as error:
+        read(file)
+    assert why in str(error.value)
+    assert "_record_memory_history" in (error.value.hint or "")
+
+
 @pytest.mark.parametrize("content", [[1, 2], {"a": 1}, "text", None])
 def test_other_pickles_are_no_snapshots(content: object, tmp_path: Path) -> None:
     file = tmp_path / "x.pickle"

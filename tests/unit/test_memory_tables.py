@@ -26,6 +26,7 @@ from memory_snapshots import (
     written,
 )  # fmt: skip
 from support import Opened, kernel, memory, op
+from warplens.profiles.reopened import ReopenedProfile
 
 HOLDERS = ("parameters", "gradients", "optimizer_state", "activations", "kv_cache", "workspace", "temporary",
            "held_before", "unknown")  # fmt: skip
@@ -247,3 +248,22 @@ def test_a_trace_without_memory_has_none_of_the_tables(opened: Opened) -> None:
     assert "memory_peak" not in profile.table_names
     with pytest.raises(warplens.UsageError, match="memory_peak needs a memory snapshot"):
         profile.table("memory_peak")
+    with pytest.raises(warplens.UsageError, match="memory_peak needs a memory snapshot"):
+        profile.sql("select * from memory_peak")
+
+
+def test_memory_events_of_the_cpu_are_named_where_the_tables_are_missing(opened: Opened) -> None:
+    profile = opened([op("aten::mm", 0, 10), memory(2, 4096, 5000, 0, device=-1, device_type=0, address=64)])
+    with pytest.raises(warplens.UsageError, match="only memory events of the CPU: see memory_ops"):
+        profile.table("memory_peak")
+
+
+def test_a_kept_report_knows_what_missing_tables_need(opened: Opened) -> None:
+    profile = opened([kernel("k", 0, 5)])
+    again = ReopenedProfile("trace.json", profile.finished(), lambda: pytest.fail("the trace was read"))
+    assert again.table_names == profile.table_names
+    for name, needs in (("memory_peak", "a memory snapshot"), ("iterations", "passes of a served model")):
+        with pytest.raises(warplens.UsageError, match=f"table {name} needs {needs}"):
+            again.table(name)
+    with pytest.raises(warplens.UsageError, match="did you mean kernels"):
+        again.table("kernelz")

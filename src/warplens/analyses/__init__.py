@@ -40,7 +40,7 @@ from warplens.analyses.work.graphs import graph_joins, graph_ops
 from warplens.analyses.work.kernel_sequences import kernel_sequences
 from warplens.analyses.work.kernels import kernel_categories, kernels, launch_categories
 from warplens.analyses.work.launches import launches
-from warplens.analyses.work.memory import has_memory, memory, memory_ops
+from warplens.analyses.work.memory import has_memory, memory, memory_instead, memory_ops
 from warplens.analyses.work.modules import modules, python_lines
 from warplens.analyses.work.ops import op_shapes, ops
 from warplens.analyses.workspace import Options, Workspace
@@ -92,7 +92,7 @@ GRAPH_TABLES: Final = {
 }
 MEMORY_TABLES: Final = when_needed(
     "warplens.analyses.memory.traced", "trace_table", "memory_peak", "memory_timeline", "allocations", "fragmentation",
-    "memory_failures", exists=has_memory,
+    "memory_failures", exists=has_memory, instead=memory_instead,
     needs="a memory snapshot, or memory events of the profiler (profile_memory=True)",
 )  # fmt: skip
 """Who holds the memory, where that is recorded."""

@@ -39,6 +39,8 @@ class TableEntry(msgspec.Struct, Generic[Source], frozen=True):
     """The same condition in words, to complete "table x needs …"; empty where every source has the table."""
     in_report: bool = True
     """False for tables that are made only when they are asked for by name."""
+    instead: Callable[[Source], str] | None = None
+    """What follows `needs` where a source lacks the table: what that source has instead, empty for nothing."""
 
     def __call__(self, source: Source) -> Table:
         return self.make(source)
@@ -59,11 +61,11 @@ def later(module: str, *names: str) -> dict[str, TableEntry[Any]]:
 
 
 def when_needed(
-    module: str, maker: str, *names: str, exists: Callable[[Any], bool], needs: str
+    module: str, maker: str, *names: str, exists: Callable[[Any], bool], needs: str, instead: Callable[[Any], str]
 ) -> dict[str, TableEntry[Any]]:
     """The entries of tables that some sources have: `maker` of the module, loaded then, makes each by its name."""
 
     def make(name: str, source: object) -> Table:
         return cast(Table, getattr(import_module(module), maker)(name, source))
 
-    return {name: TableEntry(name, partial(make, name), exists, needs) for name in names}
+    return {name: TableEntry(name, partial(make, name), exists, needs, instead=instead) for name in names}

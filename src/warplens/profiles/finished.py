@@ -27,6 +27,8 @@ class FinishedReport(msgspec.Struct, frozen=True):
     raw_names: tuple[str, ...]
     """Frames that a query can name besides."""
     tables: Mapping[str, Table]
+    lacking: dict[str, str]
+    """Tables that this trace does not have, with what each needs."""
 
 
 class _TableHead(msgspec.Struct):
@@ -43,6 +45,7 @@ class _Head(msgspec.Struct):
     table_names: tuple[str, ...]
     raw_names: tuple[str, ...]
     tables: list[_TableHead]
+    lacking: dict[str, str]
 
 
 def entry_name(files: Iterable[str], options: object) -> str | None:
@@ -70,7 +73,7 @@ def load(name: str) -> FinishedReport | None:
         tables = {table.name: _table(table, entry) for table in head.tables}
     except (msgspec.DecodeError, KeyError, ValueError, TypeError):
         return None
-    return FinishedReport(head.facts, head.headline, head.table_names, head.raw_names, tables)
+    return FinishedReport(head.facts, head.headline, head.table_names, head.raw_names, tables, head.lacking)
 
 
 def save(name: str, report: FinishedReport) -> None:
@@ -81,7 +84,7 @@ def save(name: str, report: FinishedReport) -> None:
         )
         for table in report.tables.values()
     ]
-    head = _Head(report.facts, report.headline, report.table_names, report.raw_names, heads)
+    head = _Head(report.facts, report.headline, report.table_names, report.raw_names, heads, report.lacking)
     entries.save(name, msgspec.json.encode(head), {table.name: table.frame for table in report.tables.values()})
 
 

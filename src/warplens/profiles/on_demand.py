@@ -39,7 +39,9 @@ class TableSource(NamedTuple):
 def bound(registry: Mapping[str, TableEntry[Work]], work: Work) -> dict[str, TableSource]:
     """The tables of a registry for one source; those whose condition does not hold are only known by name."""
     return {
-        name: TableSource(partial(entry.make, work) if entry.exists(work) else None, entry.in_report, entry.needs)
+        name: TableSource(partial(entry.make, work), entry.in_report)
+        if entry.exists(work)
+        else TableSource(None, entry.in_report, entry.needs + (entry.instead(work) if entry.instead else ""))
         for name, entry in registry.items()
     }
 
@@ -89,6 +91,11 @@ class TablesOnDemand:
         """The tables of a report, in its order; the others are made only when they are asked for."""
         return tuple(name for name, source in self._sources.items() if source.make and source.in_report)
 
+    @property
+    def lacking(self) -> dict[str, str]:
+        """Tables that other sources of this kind have and this one does not, with what each needs."""
+        return {name: source.needs for name, source in self._sources.items() if source.make is None}
+
     def table(self, name: str) -> Table:
         """One table by name, computed on the first call."""
         if name not in self._tables:
@@ -96,11 +103,9 @@ class TablesOnDemand:
         return self._tables[name]
 
     def _maker(self, name: str) -> Callable[[], Table]:
-        if name not in self._sources:
-            raise unknown_table(name, self.table_names)
-        source = self._sources[name]
-        if source.make is None:
-            raise UsageError(f"table {name} needs {source.needs}")
+        source = self._sources.get(name)
+        if source is None or source.make is None:
+            raise unknown_table(name, self.table_names, self.lacking)
         return source.make
 
     def tables(self) -> list[Table]:
@@ -111,7 +116,7 @@ class TablesOnDemand:
         """The answer to an SQL query over the tables."""
         from warplens.profiles.sql import run_query  # reports need no SQL
 
-        return run_query(self.frames(), query)
+        return run_query(self.frames(), query, self.lacking)
 
     def frames(self) -> dict[str, FrameMaker]:
         """The frames that a query can name."""

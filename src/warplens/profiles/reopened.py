@@ -30,7 +30,8 @@ class ReopenedProfile(TablesOnDemand):
 
     def __init__(self, source: str, report: FinishedReport, open_trace: Callable[[], Profile]) -> None:
         self._source, self._report, self._open_trace = source, report, open_trace
-        super().__init__({name: self._table_source(name) for name in report.table_names})
+        lacking = {name: TableSource(None, needs=needs) for name, needs in report.lacking.items()}
+        super().__init__({name: self._table_source(name) for name in report.table_names} | lacking)
 
     def _table_source(self, name: str) -> TableSource:
         kept = self._report.tables.get(name)

@@ -19,8 +19,10 @@ MISSING_TABLE = re.compile(r"relation '(.+)' was not found")
 ERRORS = (pl.exceptions.PolarsError, TypeError, ValueError)
 
 
-def run_query(frames: Mapping[str, FrameMaker], query: str) -> Table:
+def run_query(frames: Mapping[str, FrameMaker], query: str, lacking: Mapping[str, str] | None = None) -> Table:
     """The answer to `query` as a table; only the frames that it names are computed.
+
+    `lacking`: tables that are known and do not exist here, with what each needs.
 
     What it computes is named by its own text, unless the query gives it a name.
 
@@ -36,16 +38,16 @@ def run_query(frames: Mapping[str, FrameMaker], query: str) -> Table:
     try:
         frame = _answer(context, query)
     except ERRORS as error:
-        raise _explained(error, frames) from None
+        raise _explained(error, frames, lacking) from None
     columns = tuple(Column(name, "", "", dtype) for name, dtype in frame.schema.items())
     return Table("query", query, columns, frame)
 
 
-def _explained(error: Exception, frames: Mapping[str, FrameMaker]) -> UsageError:
+def _explained(error: Exception, frames: Mapping[str, FrameMaker], lacking: Mapping[str, str] | None) -> UsageError:
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     missing = MISSING_TABLE.search(reason)
     if missing:
-        return unknown_table(missing[1], frames)
+        return unknown_table(missing[1], frames, lacking)
     return UsageError(f"SQL: {reason}", hint=f"tables: {', '.join(frames)}")
 
 

@@ -292,7 +292,9 @@ class Profile(TablesOnDemand):
         document = self.document()
         raw = tuple(name for name in self.frames() if name not in self.table_names)
         tables = {table.name: table for table in document.tables}
-        return FinishedReport(dict(document.facts), tuple(document.headline), self.table_names, raw, tables)
+        return FinishedReport(
+            dict(document.facts), tuple(document.headline), self.table_names, raw, tables, self.lacking
+        )
 
     def _extras(self, command: str, start: str, mode: DocumentKind) -> Extras:
         from warplens.analyses.graph.critical_path import path_segments

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from warplens.errors import UsageError
 
 
-def unknown_table(name: str, table_names: Collection[str]) -> UsageError:
+def unknown_table(name: str, table_names: Collection[str], needs: Mapping[str, str] | None = None) -> UsageError:
     """The message itself names what exists: in Python only the message of an error is shown.
+
+    `needs`: tables that are known and that this source lacks, with what each needs.
 
     >>> print(unknown_table("kernelz", ["kernels", "ops"]))
     no table 'kernelz': did you mean kernels?
+    >>> print(unknown_table("comms", ["kernels", "ops"], {"comms": "collectives"}))
+    table comms needs collectives
     """
+    if needs and name in needs:
+        return UsageError(f"table {name} needs {needs[name]}")
     from difflib import get_close_matches  # only errors need it
 
     tables = f"tables: {', '.join(table_names)}"

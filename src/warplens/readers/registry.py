@@ -27,7 +27,10 @@ ChunkReader = Callable[[Iterable[bytes], Meta, list[Note]], Trace | None]
 HEAD_BYTES: Final = 1 << 16
 NSYS_EXPORT: Final = "export it: nsys export --type sqlite report.nsys-rep"
 NCU_EXPORT: Final = "export it: ncu --page raw --csv --import x.ncu-rep > x.csv"
-HINT: Final = "supported: profiles of PyTorch, JAX, Proton, Nsight (exported), rocprofv3, and Chrome traces"
+HINT: Final = (
+    "supported: profiles of PyTorch, JAX, Proton, Nsight (exported), rocprofv3, Chrome traces, "
+    "memory snapshots of PyTorch"
+)
 
 
 class ProfileFormat(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from warplens.analyses.memory.history import DeviceHistory, Ints
 from warplens.analyses.memory.labels import BACKWARD, CACHE, CACHE_FILE, FORWARD, OPTIMIZER, RECOMPUTE
 from warplens.analyses.memory.memory_work import MemoryWork, TracedPlaces
 from warplens.analyses.memory.replaying import snapshot_history
+from warplens.analyses.memory.same_run import first_ns, tie
 from warplens.analyses.shared import shared
 from warplens.analyses.time.host_activity import innermost_at, name_of
 from warplens.analyses.time.phases import MEANINGS, marks_of_phases
@@ -19,8 +20,6 @@ from warplens.analyses.work.modules import lines_around, modules_around
 from warplens.analyses.work.places import pattern_of
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import CODE
-from warplens.model.memory_facts import RecordedMemory
-from warplens.model.quality import Note
 from warplens.model.table import Table
 from warplens.passes.climb import climb
 
@@ -28,8 +27,6 @@ LABELS: Final = {"backward": BACKWARD, "optimizer": OPTIMIZER, "recompute": RECO
 """Phase of the trace: what it is called here; every other is forward."""
 NEAR_NS: Final = 1_000_000
 """The allocator and the profiler note the same call within microseconds of each other."""
-FAR_NS: Final = 3_600_000_000_000
-"""A history that is this far from the trace has another clock."""
 
 
 @shared
@@ -39,26 +36,17 @@ def memory_work(work: Workspace) -> MemoryWork:
         notes = () if recorded is None else recorded.snapshot.quality.notes
         history = profiled.profiled_history(work.trace)
         return MemoryWork(history, places=lambda device: _own_places(work, device), notes=notes)
-    origin_ns, notes = _origin(work, recorded)
+    found = tie(work.trace, recorded)
+    origin_ns = work.trace.meta.origin_ns if found.has_same_clock else first_ns(recorded.snapshot)
     history = snapshot_history(recorded.snapshot, origin_ns, recorded.facts)
-    return MemoryWork(history, recorded.facts, origin_ns, lambda device: _joined_places(work, device), notes)
+    places = (lambda device: _joined_places(work, device)) if found.is_joined else None
+    return MemoryWork(history, recorded.facts, origin_ns, places, found.notes)
 
 
 def trace_table(name: str, work: Workspace) -> Table:
     from warplens.analyses.memory.tables import MEMORY_TABLES
 
     return MEMORY_TABLES[name](memory_work(work))
-
-
-def _origin(work: Workspace, recorded: RecordedMemory) -> tuple[int, tuple[Note, ...]]:
-    """What the snapshot's times count from: the trace's start, unless the two have different clocks."""
-    times = recorded.snapshot.events.filter(pl.col("time_us") >= 0)["time_us"]
-    if not len(times):
-        return work.trace.meta.origin_ns, ()
-    first_ns = 1000 * int(times[0])
-    if abs(first_ns - work.trace.meta.origin_ns) < FAR_NS:
-        return work.trace.meta.origin_ns, ()
-    return first_ns, (Note("memory_clock"),)
 
 
 @shared

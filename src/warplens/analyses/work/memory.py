@@ -94,3 +94,13 @@ def has_memory(work: Workspace) -> bool:
         return True
     events = work.trace.memory
     return len(events) > 0 and bool((events["device"].str.starts_with("GPU") & (events["allocated_bytes"] >= 0)).any())
+
+
+def memory_instead(work: Workspace) -> str:
+    """Of a trace without `has_memory`: that its memory events are of no use for who holds the GPU's memory, and why."""
+    devices = work.trace.memory["device"].unique().to_list()
+    if not devices:
+        return ""
+    if any(device.startswith("GPU") for device in devices):
+        return "; the memory events of this trace have no totals of the allocator: see memory_ops"
+    return "; it is about the memory of GPUs, and this trace has only memory events of the CPU: see memory_ops"

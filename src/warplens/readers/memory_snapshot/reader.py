@@ -20,7 +20,10 @@ from warplens.readers.shared import stored_file
 from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.stored_file import StoredFile
 
-HINT: Final = "torch.cuda.memory._dump_snapshot writes one"
+HINT: Final = (
+    "to make one: torch.cuda.memory._record_memory_history() before the model is built, later "
+    'torch.cuda.memory._dump_snapshot("snapshot.pickle")'
+)
 
 
 def read(path: Path, max_bytes: int = 0) -> MemorySnapshot:
@@ -55,7 +58,9 @@ def _decoded(content: bytes, where: str) -> dict[str, Any]:
         try:
             document = msgspec.json.decode(content)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise FormatError(f"not a memory snapshot: {error}", where=where, hint=HINT) from None
+            raise FormatError(
+                f"not a memory snapshot of PyTorch ({_why(content, error)})", where=where, hint=HINT
+            ) from None
     if isinstance(document, list) and all(isinstance(item, dict) and "blocks" in item for item in document):
         # torch.cuda.memory_snapshot(): the segments alone
         document = {"segments": document}
@@ -63,3 +68,8 @@ def _decoded(content: bytes, where: str) -> dict[str, Any]:
         kind = f"a pickled {type(document).__name__}" if PICKLE.match(content) else "JSON"
         raise FormatError(f"{kind}, but not a memory snapshot of PyTorch: it has no segments", where=where, hint=HINT)
     return document
+
+
+def _why(content: bytes, error: Exception) -> str:
+    """Only of what begins as JSON does is it of use where that is damaged."""
+    return f"damaged JSON: {error}" if content.lstrip()[:1] in (b"{", b"[") else "neither a pickle nor JSON"
