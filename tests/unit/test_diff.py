@@ -83,7 +83,7 @@ def test_times_are_means_over_the_steps_and_the_parts_add_up(run: Run) -> None:
     a = run(call("aten::mm", GEMM_A, 100, [[8, 8]]), call("aten::add", ADD, 50, [[8]]), steps=3)
     b = run(call("aten::mm", GEMM_B, 40, [[8, 8]]), call("aten::add", ADD, 50, [[8]]), steps=2)
     comparison = warplens.diff(a, b)
-    basis = "times are per step: means over 2 (A) and 2 (B) steps, without the last of A, which no next one ends"
+    basis = "times are per step: means over 2 (A) and 2 (B) steps, without the last step of A: no further step marks its end"
     assert comparison.table("diff_ops").notes[0] == basis
     ops = by(comparison, "diff_ops", "op")
     assert (ops["aten::mm"]["a_us"], ops["aten::mm"]["b_us"], ops["aten::mm"]["delta_us"]) == (100, 40, -60)

@@ -162,7 +162,7 @@ def test_wl107_fires_for_a_long_gap_in_one_place(opened: Opened) -> None:
     profile = opened(stall(1500, 500))
     found = by_code(profile)
     finding = found["WL107"]
-    assert finding.title == "75 % of the idle time is 1 gap of over 1 ms in one place"
+    assert finding.title == "1 gap of over 1 ms is 75 % of the idle time"
     assert (finding.place, finding.bound) == ("model.py:7 compile", True)
     assert finding.gain_ms == pytest.approx(1.5)
     assert finding.evidence.startswith("longest 1.5 ms, before ")

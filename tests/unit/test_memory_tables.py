@@ -26,6 +26,7 @@ from memory_snapshots import (
     written,
 )  # fmt: skip
 from support import Opened, kernel, memory, op
+from warplens.outputs.summary_lists import memory_text
 from warplens.profiles.reopened import ReopenedProfile
 
 HOLDERS = ("parameters", "gradients", "optimizer_state", "activations", "kv_cache", "workspace", "temporary",
@@ -214,6 +215,33 @@ def test_wl505_is_what_is_lost_at_the_peak(tmp_path: Path) -> None:
     full = Allocator()
     full.alloc(60 * MB, BUILD)
     assert "WL505" not in by_code(opened(full, tmp_path))
+    single = Allocator()
+    single.alloc(4 * MB, BUILD)  # of a segment of 20 MiB, as every pool has
+    assert "WL505" not in by_code(opened(single, tmp_path))
+
+
+def test_wl505_tells_free_parts_from_unused_segments(tmp_path: Path) -> None:
+    """20 MiB are lost in pieces of 4 MiB, while the largest free piece is a segment that nothing uses."""
+    gpu = Allocator()
+    blocks = [gpu.alloc(4 * MB, FORWARD) for _ in range(10)]
+    unused = gpu.alloc(30 * MB, FORWARD)
+    for address in [*blocks[::2], unused]:
+        gpu.free(address)
+    gpu.alloc(60 * MB, BUILD)
+    [row] = by_code(opened(gpu, tmp_path))["WL505"].rows
+    expected = "20.0 MiB of 130.0 MiB free between blocks, 30.0 MiB in unused segments; largest free piece 30.0 MiB"
+    assert row.detail == expected
+
+
+def test_the_summarys_shares_are_of_what_is_allocated_at_the_peak(tmp_path: Path) -> None:
+    gpu = Allocator()
+    gpu.alloc(30 * MB, BUILD)
+    gpu.free(gpu.alloc(50 * MB, FORWARD))
+    gpu.alloc(10 * MB, OPTIMIZER)
+    gpu.alloc(70 * MB, BUILD)
+    text = memory_text(opened(gpu, tmp_path).table("memory_peak"))
+    assert text.startswith("peak 110.0 MiB allocated on GPU 0 = 100% · parameters 90.9% · optimizer state 9.1% · ")
+    assert text.endswith(" reserved")
 
 
 def test_wl506_is_the_difference_to_the_peak_without_that_tensor(tmp_path: Path) -> None:

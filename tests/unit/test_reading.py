@@ -215,7 +215,7 @@ def test_a_header_after_the_events_counts_too(tmp_path: Path) -> None:
 
 def test_a_listed_device_without_work_is_noted(opened: Opened) -> None:
     profile = opened(EVENTS, {"deviceProperties": [{"id": 0, "name": "a"}, {"id": 1, "name": "b"}]})
-    assert [note.detail for note in profile.trace.quality.notes if note.code == "missing_devices"] == ["GPUs 1"]
+    assert [note.detail for note in profile.trace.quality.notes if note.code == "missing_devices"] == ["GPU 1"]
 
 
 def test_memory_events_keep_their_sizes_device_time_and_address(opened: Opened) -> None:

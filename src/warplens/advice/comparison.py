@@ -43,6 +43,7 @@ UNEQUAL: Final = 1.1
 """FLOPs that differ by more than this factor are named: the runs do not do the same work, or not all of it."""
 SAME: Final = 1.005
 """Smaller ratios are not worth a sentence."""
+FEW_STEPS: Final = 3
 EVERYTHING: Final = (100.0, 100.0)
 """All GPU time is matched."""
 OVERLAP: Final = "kernels overlap each other, or the next step, more in one run than in the other"
@@ -131,13 +132,21 @@ def _main(figures: ComparisonFigures) -> list[str]:
     if not any(part.delta_us for part in figures.summary):
         return [f"No difference at all: {span}."]
     if total.within_noise:
-        same = f"No difference in step time beyond the runs' own spread: {span}"
+        same = f"{_within_spread(figures, total)}: {span}"
         if _notable(figures, figures.busy):
             return [f"{same}, {idle_text(figures)}.", *_work(figures)]
         return [f"{same}.", *_beyond_noise(figures)]
     if _ratio(total) < SAME:
         return [f"B is as fast as A: {span}.", *_beyond_noise(figures)]
     return [f"B is {_faster(total)}: {span}.", *_from(figures)]
+
+
+def _within_spread(figures: ComparisonFigures, row: TimeDiff, time: str = "step time") -> str:
+    """Two or three steps have a spread that hides any difference: equal times are then all that can be told."""
+    is_large = row.a_us and row.b_us and _ratio(row) >= SAME
+    if is_large and min(len(figures.steps("a")), len(figures.steps("b"))) <= FEW_STEPS:
+        return f"Too few steps to tell a difference in {time} from the runs' own spread"
+    return f"No difference in {time} beyond the runs' own spread"
 
 
 def _work(figures: ComparisonFigures) -> list[str]:
@@ -332,7 +341,8 @@ def _without_gpu(figures: ComparisonFigures) -> str:
         return f"{start}."
     span = f"{span_us(host.a_us, host.b_us)} per step on the host"
     if host.within_noise or not host.delta_us:
-        return f"{start}; no difference beyond the runs' own spread: {span}."
+        same = _within_spread(figures, host, "host time")
+        return f"{start}. {same}: {span}."
     return f"{start}; B is {_faster(host)}: {span}."
 
 

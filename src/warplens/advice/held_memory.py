@@ -28,6 +28,8 @@ REPEATED: Final = "_*"
 """What ends a module that several instances of are one place."""
 NODE: Final = re.compile(r"Backward\d*$")
 MOST_ROWS: Final = 6
+USUAL_SEGMENT_BYTES: Final = 20 << 20
+"""What PyTorch's allocator reserves for blocks of 1 to 10 MiB."""
 NO_ACTIVATIONS: Final = 0.02
 """Of the most that there are: a loss and the like remain."""
 
@@ -73,8 +75,21 @@ class PoolRow(TableRow, frozen=True):
     segments: int
     reserved_bytes: int
     used_bytes: int
+    cache_bytes: int
     lost_bytes: int
     largest_free_bytes: int
+
+    @property
+    def is_ordinary(self) -> bool:
+        """One segment of the usual size, which a pool of any program has and fills in part."""
+        return self.segments == 1 and self.reserved_bytes <= USUAL_SEGMENT_BYTES
+
+    @property
+    def detail(self) -> str:
+        """The largest free piece can be a segment without any block, which is not lost."""
+        lost = f"{format_bytes(self.lost_bytes)} of {format_bytes(self.reserved_bytes)} free between blocks"
+        unused = f", {format_bytes(self.cache_bytes)} in unused segments" if self.cache_bytes else ""
+        return f"{lost}{unused}; largest free piece {format_bytes(self.largest_free_bytes)}"
 
 
 class FailureRow(TableRow, frozen=True):
@@ -257,7 +272,8 @@ def fragmentation(figures: MemoryFigures) -> Iterator[Finding]:
     frame = numbered(figures.tables["fragmentation"].frame)
     frame = frame.filter((pl.col("device") == figures.device) & (pl.col("moment") == "peak"))
     pools = records(frame.sort("lost_bytes", descending=True), PoolRow)
-    lost, reserved = sum(pool.lost_bytes for pool in pools), sum(pool.reserved_bytes for pool in pools)
+    lost = sum(pool.lost_bytes for pool in pools if not pool.is_ordinary)
+    reserved = sum(pool.reserved_bytes for pool in pools)
     gain, why = lost, f"{format_bytes(lost)} of {format_bytes(reserved)} reserved at the peak"
     failure = figures.fragmented_failure
     if failure is not None:  # then any amount matters
@@ -270,8 +286,7 @@ def fragmentation(figures: MemoryFigures) -> Iterator[Finding]:
     rows = [
         Evidence(
             f"{pool.pool} blocks",
-            detail=f"{format_bytes(pool.lost_bytes)} of {format_bytes(pool.reserved_bytes)} lost, largest free piece "
-            f"{format_bytes(pool.largest_free_bytes)}",
+            detail=pool.detail,
             count=pool.segments,
             place=pool.pool,
             targets=(pool.target,),

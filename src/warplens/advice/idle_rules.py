@@ -225,10 +225,11 @@ def long_stalls(figures: TraceFigures) -> Iterator[Finding]:
         return
     share = 100 * float(gaps["gap_us"].sum()) / max(figures.idle_us, 1e-9)
     longest_us, after = gaps["gap_us"][_longest(gaps)], gaps["after"][_longest(gaps)]
+    where = "in one place are" if len(gaps) > 1 else "is"
     yield _gap_finding(
         figures,
         "WL107",
-        title=f"{share:.0f} % of the idle time is {plural(len(gaps), 'gap')} of over 1 ms in one place",
+        title=f"{plural(len(gaps), 'gap')} of over 1 ms {where} {share:.0f} % of the idle time",
         gaps=gaps,
         gain_ms=figures.gap_gain_ms(gaps),
         evidence=f"longest {longest_us / 1e3:.1f} ms, before {after}",

@@ -176,7 +176,8 @@ def legacy_kernels(figures: TraceFigures) -> Iterator[Finding]:
         gain_ms=summed(rows),
         bound=True,
         place=ops[0].place,
-        evidence=f"{len(ops)} products or convolutions, {figures.total_ms(ops):.2f} ms, e.g. {ops[0].kernel_short}",
+        evidence=f"{plural(len(ops), 'product or convolution', 'products or convolutions')}, "
+        f"{figures.total_ms(ops):.2f} ms, e.g. {ops[0].kernel_short}",
         rows=rows[:8],
         edits=(op.saving(op.total_us - op.count * reachable_us(op)) for op in ops),
     )

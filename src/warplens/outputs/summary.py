@@ -209,7 +209,10 @@ def _times(tables: dict[str, Table], width: int) -> list[Line]:
 def _memory(tables: dict[str, Table], width: int) -> list[Line]:
     """Who holds the memory, where that is recorded."""
     peak = tables.get("memory_peak")
-    return _labelled("memory", memory_text(peak), width) if peak is not None and len(peak) else []
+    if peak is None or not len(peak):
+        return []
+    whose = "of the snapshot: " if "memory_other_run" in tables["quality"].frame["code"] else ""
+    return _labelled("memory", whose + memory_text(peak), width)
 
 
 def _replay(tables: dict[str, Table], width: int) -> list[Line]:
@@ -283,7 +286,7 @@ def _categories(categories: Table, width: int) -> list[Line]:
 
 def _together(categories: Sequence[CategoryShare]) -> CategoryShare:
     return CategoryShare(
-        f"{len(categories)} more categories",
+        plural(len(categories), "more category", "more categories"),
         sum(category.count for category in categories),
         sum(category.total_us for category in categories),
         sum(category.percent for category in categories),

@@ -202,17 +202,15 @@ def bar(percent: float, room: int) -> str:
 
 
 def memory_text(peak: Table) -> str:
-    """Who holds the memory of the first device at its peak, by category."""
+    """Who holds the memory of the first device at its peak, by category: shares of what is allocated then."""
     device = peak.frame["device"][0]
     frame = peak.frame.filter(pl.col("device") == device)
-    sums = (
-        frame.group_by("category")
-        .agg(pl.col("bytes").sum(), pl.col("percent").sum())
-        .sort("bytes", "category", descending=[True, False])
-    )
-    whole = int(frame["bytes"].sum())
-    free = int(sums.filter(pl.col("category").is_in(NOT_ALLOCATED))["bytes"].sum())
-    parts = [f"peak {format_bytes(whole - free)} of {format_bytes(whole)} reserved on {device}"]
-    largest = sums.filter(pl.col("percent") >= LEAST_HOLDER_PERCENT).head(MAX_HOLDERS)
-    parts += [f"{category} {format_percent(percent)}" for category, _, percent in largest.iter_rows()]
-    return " · ".join(parts)
+    held = frame.filter(~pl.col("category").is_in(NOT_ALLOCATED))
+    allocated, reserved = int(held["bytes"].sum()), int(frame["bytes"].sum())
+    percent = 100 * pl.col("bytes") / max(allocated, 1)
+    sums = held.group_by("category").agg(pl.col("bytes").sum()).with_columns(percent.alias("percent"))
+    largest = sums.filter(pl.col("percent") >= LEAST_HOLDER_PERCENT)
+    largest = largest.sort("bytes", "category", descending=[True, False]).head(MAX_HOLDERS)
+    parts = [f"peak {format_bytes(allocated)} allocated on {device} = 100%"]
+    parts += [f"{category} {format_percent(share)}" for category, _, share in largest.iter_rows()]
+    return " · ".join([*parts, f"{format_bytes(reserved)} reserved"])

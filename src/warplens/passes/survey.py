@@ -120,4 +120,4 @@ def _missing_devices(trace: Trace, gpu: Ints) -> list[Note]:
     numbers = [str(device) for device in missing[:MOST_NAMED]]
     if len(missing) > MOST_NAMED:
         numbers.append(f"{len(missing) - MOST_NAMED:,} more")
-    return [Note("missing_devices", len(missing), "GPUs " + ", ".join(numbers))]
+    return [Note("missing_devices", len(missing), ("GPU " if len(missing) == 1 else "GPUs ") + ", ".join(numbers))]

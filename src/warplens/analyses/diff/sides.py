@@ -120,7 +120,7 @@ class Pair:
     @property
     def _without_last(self) -> str:
         cut = [side.label for side in self.sides if len(side.complete_steps) < len(side.steps)]
-        return f", without the last of {' and '.join(cut)}, which no next one ends" if cut else ""
+        return f", without the last step of {' and '.join(cut)}: no further step marks its end" if cut else ""
 
 
 def pair(a: Workspace, b: Workspace, *, whole: bool = False) -> Pair:

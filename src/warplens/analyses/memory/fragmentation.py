@@ -21,7 +21,12 @@ COLUMNS = (
     Column("rounding_bytes", "allocated beyond what was asked for", "bytes", pl.Int64),
     Column("cache_bytes", "free, in segments without any block in use", "bytes", pl.Int64),
     Column("lost_bytes", "free, in segments that are in use: fragmentation", "bytes", pl.Int64),
-    Column("largest_free_bytes", "the largest free piece: larger requests take new memory", "bytes", pl.Int64),
+    Column(
+        "largest_free_bytes",
+        "the largest free piece, of segments with or without blocks in use: larger requests take new memory",
+        "bytes",
+        pl.Int64,
+    ),
 )
 
 

@@ -16,7 +16,7 @@ CACHE: Final = "cache"
 FRAGMENTATION: Final = "fragmentation"
 BESIDE: Final = {
     CACHE: "segments without any block in use, which the allocator keeps and could give back",
-    FRAGMENTATION: "free parts of segments that are in use, which nothing but a block that fits can use",
+    FRAGMENTATION: "free parts of segments in use, which only requests that fit can use",
 }
 PLACE: Final = ("category", "name", "module", "line", "op", "is_loss", "how")
 MOST_REMOVED: Final = 30
@@ -34,7 +34,7 @@ COLUMNS = (
     Column("largest_bytes", "the largest of them", "bytes", pl.Int64),
     Column(
         "saves_bytes",
-        "how much lower the peak were without it, whenever it is held; of the largest only",
+        "how much lower the peak would be if it were never held; for the 30 largest holders only",
         "bytes",
         pl.Int64,
     ),
@@ -71,7 +71,7 @@ def _device_rows(device: Holders) -> pl.DataFrame:
     if rest:
         category = BEFORE if rest > 0 else UNKNOWN
         rows.append(
-            (category, "", "", "", "", False, "not on record: the allocator's total says so", 0, rest, rest, None)
+            (category, "", "", "", "", False, "not recorded: the rest of the allocator's total", 0, rest, rest, None)
         )
     for name, size in zip(BESIDE, beside_at(history, event), strict=True):
         if size:

@@ -42,7 +42,7 @@ def steady_state(work: Workspace) -> Steady:
     chosen = np.zeros(len(iterations), bool)
     if len(stretch) < LEAST:
         return Steady(
-            chosen, f"no steady state: fewer than {LEAST} like iterations in a row; rates are of all iterations"
+            chosen, f"no steady state: fewer than {LEAST} similar iterations in a row; rates are of all iterations"
         )
     # Prompts that run between two iterations of the stretch are part of what the server does then.
     within = (times.start_ns >= times.start_ns[stretch[0]]) & (times.end_ns <= times.end_ns[stretch[-1]])

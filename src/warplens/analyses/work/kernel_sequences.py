@@ -79,8 +79,11 @@ class _Stream(msgspec.Struct, frozen=True):
 
 def kernel_sequences(work: Workspace) -> Table:
     meaning = "one row per sequence of kernels that a stream runs repeatedly"
-    notes = () if len(work.gpu) else ("no GPU work in this trace",)
-    return Table.from_frame("kernel_sequences", meaning, COLUMNS, _frame(work), *notes)
+    frame = _frame(work)
+    notes = [] if len(work.gpu) else ["no GPU work in this trace"]
+    if len(frame) > 1:
+        notes.append("sequences can contain each other, as a layer contains its blocks: shares do not add up to 100 %")
+    return Table.from_frame("kernel_sequences", meaning, COLUMNS, frame, *notes)
 
 
 @shared
