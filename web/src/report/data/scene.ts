@@ -168,7 +168,8 @@ export class Scene {
     const owner = this.data.owner[event];
     return owner >= 0 && !this.isTimed(owner) ? owner : this.data.launch[event];
   }
-  private above(row: number): number {
+  /** What is around a host event: the event that it runs in, or a backward op's forward op. */
+  above(row: number): number {
     return this.data.forward[row] >= 0 ? this.data.forward[row] : this.data.parent[row];
   }
   /** What a backward op is shown under in a call tree. */

@@ -3,8 +3,7 @@
 import type { App, View } from "../app";
 import { h, replace } from "../../shared/dom";
 import { formatCount, formatNs, formatPlural } from "../../shared/format";
-import { foundNames, type FoundName } from "../data/found";
-import { matches } from "./timeline/search";
+import { foundNames, matchesOf, type FoundName } from "../data/found";
 
 const SHOWN = 8;
 const AFTER_MS = 120;
@@ -66,9 +65,10 @@ export class SearchBox implements View {
     const isHere = this.element.contains(document.activeElement);
     const names = wanted && isHere ? this.app.scenes.flatMap((scene, number) => foundNames(scene, number, wanted)) : [];
     this.list.hidden = !names.length;
-    const kernels = names.filter(({ isGpu }) => isGpu);
+    const kernels = names.filter(({ isGpu, caller }) => isGpu && caller < 0);
+    const ops = names.filter(({ caller }) => caller >= 0);
     const others = names.filter(({ isGpu }) => !isGpu);
-    replace(this.list, ...this.group("GPU work", kernels), ...this.group("Host", others));
+    replace(this.list, ...this.group("GPU work", kernels), ...this.group("GPU work by op", ops), ...this.group("Host", others));
   }
 
   private group(title: string, names: FoundName[]): HTMLElement[] {
@@ -78,7 +78,8 @@ export class SearchBox implements View {
     return [h("h3", { text: title + more }), ...names.slice(0, SHOWN).map((name) => this.entry(name))];
   }
 
-  private entry({ scene, row, count, ns }: FoundName): HTMLElement {
+  private entry({ scene, row, caller, count, ns }: FoundName): HTMLElement {
+    const named = caller >= 0 ? caller : row;
     const source = this.app.scenes[scene];
     const swatch = h("i", { class: "tl-swatch" });
     swatch.style.background = this.app.palette.event(source, row);
@@ -88,10 +89,13 @@ export class SearchBox implements View {
     };
     return h(
       "button",
-      { title: `${source.name(row)}\nClick: the longest of them`, on: { click: go, keydown: (event) => this.walk(event) } },
+      {
+        title: `${source.name(named)}\nClick: the longest ${caller < 0 ? "of them" : "GPU event of it"}`,
+        on: { click: go, keydown: (event) => this.walk(event) },
+      },
       swatch,
-      h("span", { class: "name", text: source.short(row) }),
-      h("span", { class: "quiet", text: `${source.sort(row)} · ${formatCount(count)} × · ${formatNs(ns)}` }),
+      h("span", { class: "name", text: source.short(named) }),
+      h("span", { class: "quiet", text: `${source.sort(named)} · ${formatCount(count)} × · ${formatNs(ns)}` }),
     );
   }
   private walk(event: KeyboardEvent): void {
@@ -109,10 +113,7 @@ export class SearchBox implements View {
     if (!wanted) return "";
     if (!this.app.hasTimeline) return "Enter: to the call tree";
     let count = 0;
-    for (const scene of this.app.scenes) {
-      const rows = matches(scene, scene.labelsWith(wanted))[Symbol.iterator]();
-      while (!rows.next().done) count++;
-    }
+    for (const scene of this.app.scenes) for (const flag of matchesOf(scene, wanted).flags) if (flag) count++;
     return count ? `${formatPlural(count, "event")}, Enter: next` : "no event matches";
   }
 

@@ -82,7 +82,7 @@ export function selectFirst(model: Model): void {
 
 export function jumpToMatch(model: Model, forward: boolean): void {
   const { search, event, viewport } = model;
-  const isMatch = event && search.flags?.[event.scene][model.app.scenes[event.scene].data.label[event.row]];
+  const isMatch = event && search.flags?.[event.scene][event.row];
   const from = isMatch ? event : null;
   const match = search.next(from ? model.timesOf(from)[0] : forward ? viewport.from - 1 : viewport.to, from, forward);
   if (!match) return;

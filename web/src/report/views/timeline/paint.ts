@@ -174,6 +174,6 @@ class RowPainter {
     return this.codes[this.track.scene.data.label[this.track.rows[position]]];
   }
   private isDimmed(position: number): boolean {
-    return this.flags !== null && !this.flags[this.track.scene.data.label[this.track.rows[position]]];
+    return this.flags !== null && !this.flags[this.track.rows[position]];
   }
 }

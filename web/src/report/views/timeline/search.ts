@@ -1,7 +1,7 @@
-// What the page's search finds on the timeline: flags per label, counts, and the next or previous match: GPU work in order
-// of time, then the host's.
+// What the page's search finds on the timeline: flags per event, counts, and the next or previous match: GPU work in order
+// of time, then the host's, then GPU work whose op matches.
 import type { App } from "../../app";
-import type { Scene } from "../../data/scene";
+import { BY_OP, matchesOf } from "../../data/found";
 
 export interface Found {
   scene: number;
@@ -9,7 +9,7 @@ export interface Found {
 }
 
 export class Search {
-  /** Per scene one flag per label, or null where nothing is searched for. */
+  /** Per scene one flag per event, or null where nothing is searched for. */
   readonly flags: Uint8Array[] | null;
   readonly count: number;
   readonly gpuCount: number;
@@ -21,14 +21,17 @@ export class Search {
   ) {
     const wanted = query.trim().toLowerCase();
     this.flags = wanted
-      ? app.scenes.map((scene, number) => scene.labelsWith(wanted).map((matches, label) => (hidden[number][label] ? 0 : matches)))
+      ? app.scenes.map((scene, number) => {
+          const { label } = scene.data;
+          return matchesOf(scene, wanted).flags.map((flag, row) => (hidden[number][label[row]] ? 0 : flag));
+        })
       : null;
     let [all, gpu] = [0, 0];
     this.flags?.forEach((flags, number) => {
-      for (const row of matches(app.scenes[number], flags)) {
-        all++;
-        if (app.scenes[number].gpuEvent[row] >= 0) gpu++;
-      }
+      flags.forEach((flag, row) => {
+        if (flag) all++;
+        if (flag && app.scenes[number].gpuEvent[row] >= 0) gpu++;
+      });
     });
     this.count = all;
     this.gpuCount = gpu;
@@ -39,8 +42,8 @@ export class Search {
     let beyond: Candidate | null = null;
     let first: Candidate | null = null;
     const sign = forward ? 1 : -1;
-    const onHost = from ? this.isOnHost(from.scene, from.row) : !forward && this.count > this.gpuCount;
-    const here = { time, onHost, scene: from?.scene ?? -1, row: from?.row ?? -1 };
+    const rank = from ? this.rank(from.scene, from.row) : forward ? 0 : this.lastRank();
+    const here = { time, rank, scene: from?.scene ?? -1, row: from?.row ?? -1 };
     this.forEachMatch((candidate) => {
       if (from && candidate.scene === from.scene && candidate.row === from.row) return;
       if (sign * order(candidate, here) > 0 && (!beyond || sign * order(candidate, beyond) < 0)) beyond = candidate;
@@ -62,27 +65,28 @@ export class Search {
     this.flags?.forEach((flags, scene) => {
       const { start } = this.app.scenes[scene].data;
       const origin = this.app.origin(scene);
-      for (const row of matches(this.app.scenes[scene], flags)) {
-        visit({ time: start[row] - origin, onHost: this.isOnHost(scene, row), scene, row });
-      }
+      flags.forEach((flag, row) => {
+        if (flag) visit({ time: start[row] - origin, rank: this.rank(scene, row), scene, row });
+      });
     });
   }
-  private isOnHost(scene: number, row: number): boolean {
-    return this.app.scenes[scene].gpuEvent[row] < 0;
+  /** Which matches come first: a GPU event, a host event, a GPU event by its op. */
+  private rank(scene: number, row: number): number {
+    if (this.flags?.[scene][row] === BY_OP) return 2;
+    return this.app.scenes[scene].gpuEvent[row] >= 0 ? 0 : 1;
   }
-}
-
-/** The rows on the timeline whose labels are flagged. */
-export function* matches(scene: Scene, flags: Uint8Array): Generator<number> {
-  const { label } = scene.data;
-  for (let row = 0; row < scene.count; row++) if (flags[label[row]] && scene.isTimed(row)) yield row;
+  private lastRank(): number {
+    let last = 0;
+    this.forEachMatch(({ rank }) => (last = Math.max(last, rank)));
+    return last;
+  }
 }
 
 interface Candidate extends Found {
   time: number;
-  onHost: boolean;
+  rank: number;
 }
 
 function order(a: Candidate, b: Candidate): number {
-  return Number(a.onHost) - Number(b.onHost) || a.time - b.time || a.scene - b.scene || a.row - b.row;
+  return a.rank - b.rank || a.time - b.time || a.scene - b.scene || a.row - b.row;
 }

@@ -110,7 +110,7 @@ export class Toolbar {
     return h(
       "span",
       { class: "tl-group" },
-      h("span", { text: count ? text : `“${search.query.trim()}” is in no event's name` }),
+      h("span", { text: count ? text : `“${search.query.trim()}” is in no name of an event or its op` }),
       count > 0 && button("‹", "Previous match (N)", () => jumpToMatch(this.model, false), "Previous match"),
       count > 0 && button("›", "Next match (n)", () => jumpToMatch(this.model, true), "Next match"),
       this.model.matchNumber > 0 && h("span", { class: "quiet", text: `${formatCount(this.model.matchNumber)} of ${formatCount(count)}` }),

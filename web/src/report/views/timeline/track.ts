@@ -88,12 +88,11 @@ export class Track {
     }
     return this.dominance;
   }
-  /** How many events before each place match a search: one flag per label. */
+  /** How many events before each place match a search: one flag per event. */
   matchedBefore(flags: Uint8Array): Int32Array {
     if (!this.matched || this.matchedOf !== flags) {
-      const { label } = this.scene.data;
       this.matched = new Int32Array(this.length + 1);
-      for (let i = 0; i < this.length; i++) this.matched[i + 1] = this.matched[i] + flags[label[this.rows[i]]];
+      for (let i = 0; i < this.length; i++) this.matched[i + 1] = this.matched[i] + (flags[this.rows[i]] ? 1 : 0);
       this.matchedOf = flags;
     }
     return this.matched;
