@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { Scene } from "../src/report/data/scene";
+import { endlessStep, usualSteps } from "../src/report/data/step_diff";
 import { stepWindows } from "../src/report/selection";
 
 /** GPU events as start, duration and step. */
@@ -26,4 +27,14 @@ test("what overlaps the next step is cut from the last step too", () => {
 
 test("two steps do not tell how far work overlaps", () => {
   expect(windows([[0, 140, 0], [100, 140, 1]])).toEqual([[0, 100], [100, 240]]); // prettier-ignore
+});
+
+test("the slowest step is compared with the middle one, and the last, which nothing ends, with none", () => {
+  const times = [10, 30, 12, 11, 90].map((ms, step) => ({ step, ms }));
+  expect(usualSteps(times, 4)).toEqual([3, 1]);
+  expect(usualSteps(times, null)).toEqual([2, 4]);
+  expect(usualSteps(times.slice(3), 4)).toEqual([3, 4]);
+  expect(usualSteps(times.slice(4), 4)).toBeNull();
+  expect(endlessStep(sceneOf([[0, 90, 7], [100, 90, 5], [50, 5, 6]]))).toBe(5); // prettier-ignore
+  expect(endlessStep({ ...sceneOf([]), hasGpu: false } as Scene)).toBeNull();
 });

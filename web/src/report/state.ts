@@ -148,7 +148,7 @@ export const CODECS = {
   rankorder: oneOf(["rank", "wait"]), // job: their order
   heat: oneOf(["step", "own", "compute", "wait", "exposed", "idle"]), // job: what the heat map shows
   pipestep: position(), // job: the step that the pipeline chart shows
-  stepa: position(), // the steps that are compared; null: the middle one by time …
+  stepa: position(), // the steps that are compared; null: the middle one by time of those that a next one ends …
   stepb: position(), // … and the slowest
   stepby: oneOf(GROUPINGS), // by what
   at: text(), // the section that a link or a jump leads to

@@ -1,9 +1,10 @@
 // One step against another of the same trace: what each kernel, op, category or module took in both.
 import type { App } from "../app";
 import { regroup } from "../regroup/index";
-import { ofSteps } from "../selection";
+import { ofSteps, stepWindows } from "../selection";
 import { GROUPINGS, type Grouping } from "./groupings";
 import { measure, workOf } from "./measures";
+import type { Scene } from "./scene";
 import type { Table } from "./table";
 
 export interface StepChange {
@@ -92,16 +93,25 @@ function sumsOf(app: App, whole: Table, step: number, value: string): { ns: Map<
   return { ns, count };
 }
 
+/** The last step, which no next one ends: what the GPU idles after its work is not known. Null where the host ends each. */
+export function endlessStep(scene: Scene): number | null {
+  if (!scene.hasGpu) return null;
+  const windows = stepWindows(scene);
+  return windows.reduce((last, window) => (window.from > last.from ? window : last), windows[0] ?? { step: null, from: 0 }).step;
+}
+
 export function stepTimes(app: App, step: number): StepTimes {
   const { windows } = ofSteps(app.scene!, new Set([step]));
   const { total, busy, idle } = measure(workOf(app.scene!, null), windows);
   return { total, busy, idle };
 }
 
-/** The steps to compare unless others are chosen: the middle one by time, and the slowest. */
-export function usualSteps(times: readonly { step: number; ms: number }[]): [number, number] | null {
+/** The steps to compare unless others are chosen: the middle one by time, and the slowest; the one without an end of its
+ *  own (null: none) only where there are no two others. */
+export function usualSteps(times: readonly { step: number; ms: number }[], endless: number | null = null): [number, number] | null {
   if (times.length < 2) return null;
-  const sorted = [...times].sort((x, y) => x.ms - y.ms);
+  const ended = times.filter(({ step }) => step !== endless);
+  const sorted = [...(ended.length > 1 ? ended : times)].sort((x, y) => x.ms - y.ms);
   const slowest = sorted[sorted.length - 1].step;
   return [sorted[(sorted.length - 1) >> 1].step, slowest];
 }

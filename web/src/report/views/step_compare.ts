@@ -1,6 +1,6 @@
 // Step against step: two steps of the trace, and what took more time in one than in the other.
 import type { App, View } from "../app";
-import { stepChanges, stepTimes, groupingsOf, usualSteps, type StepChange } from "../data/step_diff";
+import { stepChanges, stepTimes, endlessStep, groupingsOf, usualSteps, type StepChange } from "../data/step_diff";
 import type { Grouping } from "../data/groupings";
 import { Table, type Column } from "../data/table";
 import { choice, h, press, replace, whenIdle } from "../../shared/dom";
@@ -116,7 +116,13 @@ function summary(app: App, a: number, b: number): string {
   const [first, second] = [stepTimes(app, a), stepTimes(app, b)];
   const whole = `Step ${a}: ${formatNs(first.total)}, step ${b}: ${formatNs(second.total)}, ${signedNs(second.total - first.total)}`;
   if (!app.scene?.hasGpu) return `${whole}. Times of ops on the host, inner ops not counted.`;
-  return `${whole}: GPU busy ${signedNs(second.busy - first.busy)}, idle ${signedNs(second.idle - first.idle)}.`;
+  return `${whole}: GPU busy ${signedNs(second.busy - first.busy)}, idle ${signedNs(second.idle - first.idle)}.${lastOne(app, a, b)}`;
+}
+
+/** As `warplens diff --steps` says it. */
+function lastOne(app: App, a: number, b: number): string {
+  const side = [a, b].indexOf(endlessStep(app.scene!) ?? NaN);
+  return side < 0 ? "" : ` No next step ends the last one, in ${"AB"[side]}: idle time after it is not counted.`;
 }
 
 function timesOf(app: App): { step: number; ms: number }[] {
@@ -127,7 +133,7 @@ function timesOf(app: App): { step: number; ms: number }[] {
   return all.filter(({ ms }) => ms > 0);
 }
 function stepsOf(app: App): [number, number] | null {
-  return usualSteps(timesOf(app));
+  return usualSteps(timesOf(app), app.scene && endlessStep(app.scene));
 }
 function chosen(app: App): [number, number] {
   const numbers = new Set(timesOf(app).map(({ step }) => step));
