@@ -102,6 +102,8 @@ test.each([
   ["select sum(kernel) from kernels", "needs numbers; “gemm” is a text"],
   ["select foo(kernel) from kernels", "no function foo"],
   ["select kernel from kernels join ops on 1", "it has no joins"],
+  ["select k.kernel from kernels k join ops o on k.op = o.op", "it has no aliases or joins (k). The command warplens sql"],
+  ["select kernel from kernels as k", "it has no aliases or joins (k)"],
   ["select kernel from kernels limit many", "comes a whole number"],
   ["delete from kernels", "it has no delete"],
   ["select kernel from kernels order total_us", "After order comes by"],

@@ -62,6 +62,7 @@ class Parser {
     this.expect("from", "After the columns comes from and the name of a table.");
     const from = this.name("a table");
     this.refuse();
+    this.refuseAlias();
     if (this.sees(",")) throw new SqlError("One table at a time: joins are not supported here, and warplens sql has them.");
     const where = this.take("where") ? this.expression() : null;
     const groupBy = this.takeBoth("group", "by") ? this.list(() => this.expression()) : [];
@@ -105,6 +106,14 @@ class Parser {
     const word = this.token.kind === "word" ? this.token.text.toLowerCase() : "";
     const what = Object.hasOwn(UNSUPPORTED, word) ? UNSUPPORTED[word] : /^(inner|left|right|full|cross)$/.test(word) ? "joins" : "";
     if (what) throw new SqlError(`This box reads one table: it has no ${what}. The command warplens sql has all of SQL.`);
+  }
+  private refuseAlias(): void {
+    const { kind, text } = this.token;
+    const isAlias = this.take("as") || kind === "name" || (kind === "word" && !RESERVED.has(text.toLowerCase()));
+    if (isAlias)
+      throw new SqlError(
+        `This box reads one table: it has no aliases or joins (${this.shown()}). The command warplens sql has all of SQL.`,
+      );
   }
   private list<T>(item: () => T): T[] {
     const items = [item()];

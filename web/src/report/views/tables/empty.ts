@@ -44,6 +44,8 @@ const NOTHING: Record<string, string> = {
 
 export function whyEmpty(app: App, table: Table): string[] {
   const { name } = table;
+  // What is wrong with a query stands at its box.
+  if (name === "query" && !table.columns.length) return [];
   const whole = wholeRows(app, name);
   if (app.scene && !app.selection.whole && whole > 0) {
     return [`Nothing of it is in ${app.selection.text}; for the whole trace there are ${formatCount(whole)} rows.`];
