@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import type { App } from "../src/report/app";
+import { Table } from "../src/report/data/table";
 import { arranged, moved } from "../src/report/views/timeline/arrangement";
-import { Counter, runsOfPixels } from "../src/report/views/timeline/counters";
+import { Counter, countersOf, runsOfPixels } from "../src/report/views/timeline/counters";
 import { layOut } from "../src/report/views/timeline/layout";
 
 const tracks = ["gpu", "memory", "main", "loader"].map((key) => ({ key }));
@@ -38,6 +40,37 @@ test("pixels show the largest value in them, and runs of the same row are one", 
   expect(runsOfPixels(memory, 0, 100, 8)).toEqual([[0, 1, 0], [1, 2, 2], [2, 5, 3], [5, 8, 4]]); // prettier-ignore
   expect(runsOfPixels(memory, -200, 100, 4)).toEqual([[2, 3, 0], [3, 4, 2]]); // prettier-ignore
   expect(runsOfPixels(memory, 600, 100, 4)).toEqual([[0, 4, 4]]);
+});
+
+test("memory was held before its first change", () => {
+  const starts = Float64Array.of(100, 300);
+  const series = [{ name: "unknown", colour: "", values: Float64Array.of(5, 7) }];
+  const memory = new Counter("m.0", "Memory", starts, series, null, true, "bytes", "t", "", [], true);
+  expect(memory.rowAt(-50)).toBe(0);
+  expect(runsOfPixels(memory, -100, 100, 5)).toEqual([[0, 4, 0], [4, 5, 1]]); // prettier-ignore
+});
+
+test("the mean of a queue is a line over the area of its maximum", () => {
+  const columns = Object.entries({ start_ms: [0, 1], device: [0, 0], stream: [7, 7], length_mean: [0.1, 2.5], length_max: [1, 3] });
+  const queue = new Table(
+    {
+      name: "queue_timeline",
+      meaning: "",
+      notes: [],
+      rows: 2,
+      columns: columns.map(([name, values]) => ({ name, unit: "", meaning: "", kind: "number", values: Float64Array.from(values) })),
+    },
+    [],
+  );
+  const [track] = countersOf({
+    isDiff: false,
+    data: { hasCorrected: false },
+    hasTable: (name: string) => name === "queue_timeline",
+    wholeTable: () => queue,
+    palette: { shaded: (colour: string) => colour },
+  } as unknown as App);
+  expect([track.series.map(({ name }) => name), track.line?.name]).toEqual([["length max"], "length mean"]);
+  expect([...track.line!.values]).toEqual([0.1, 2.5]);
 });
 
 test("every pixel from the first moment on is drawn once, in order", () => {

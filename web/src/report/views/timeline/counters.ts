@@ -11,9 +11,11 @@ interface Source {
   by: string[];
   /** Columns that are not drawn. */
   not?: string[];
-  /** Drawn as a line over the stacked ones. */
+  /** Drawn as a line over the areas. */
   line?: string;
   stacked: boolean;
+  /** Whether there was something before the first row: it was held already, and nothing had changed yet. */
+  heldBefore?: boolean;
   /** The table with what was there at the peak. */
   holders?: string;
 }
@@ -26,9 +28,10 @@ const SOURCES: Source[] = [
     not: ["start_ms", "allocated_bytes"],
     line: "reserved_bytes",
     stacked: true,
+    heldBefore: true,
     holders: "memory_peak",
   },
-  { table: "queue_timeline", title: "Queue", by: ["device", "stream"], not: ["start_ms"], stacked: false },
+  { table: "queue_timeline", title: "Queue", by: ["device", "stream"], not: ["start_ms"], line: "length_mean", stacked: false },
   { table: "counter_timeline", title: "", by: ["counter", "device"], not: ["start_ms"], stacked: false },
 ];
 
@@ -73,6 +76,8 @@ export class Counter {
     readonly holders: string,
     /** What tells it from other tracks of its table: column and value. */
     readonly which: [column: string, value: string][],
+    /** Whether the first row stands for the time before it too. */
+    readonly heldBefore = false,
   ) {
     this.total = starts.map((_, row) => {
       const values = series.map(({ values: own }) => own[row] || 0);
@@ -82,9 +87,9 @@ export class Counter {
     this.most = Math.max(this.total[this.peak] ?? 0, ...(line?.values ?? []).filter((value) => value > 0), 1e-9);
   }
 
-  /** The row that holds at a moment, -1 before the first. */
+  /** The row that holds at a moment, -1 before the first unless that stands for what was before it. */
   rowAt(time: number): number {
-    return lastUpTo(this.starts, time);
+    return Math.max(this.heldBefore && this.starts.length ? 0 : -1, lastUpTo(this.starts, time));
   }
   shown(value: number): string {
     if (this.unit === "bytes") return formatBytes(value);
@@ -94,11 +99,12 @@ export class Counter {
 
 /** Which row stands for each run of pixels: of those that hold in a pixel the one with the largest total. */
 export function runsOfPixels(
-  { starts, total }: Pick<Counter, "starts" | "total">,
+  counter: Pick<Counter, "starts" | "total" | "rowAt">,
   from: number,
   ns: number,
   width: number,
 ): [left: number, right: number, row: number][] {
+  const { starts, total } = counter;
   const runs: [number, number, number][] = [];
   const push = (left: number, right: number, row: number): void => {
     const last = runs[runs.length - 1] as (typeof runs)[number] | undefined;
@@ -106,7 +112,7 @@ export function runsOfPixels(
     if (last?.[2] === row && last[1] === left) last[1] = right;
     else runs.push([left, right, row]);
   };
-  let row = lastUpTo(starts, from);
+  let row = counter.rowAt(from);
   for (let x = 0; x < width;) {
     while (row + 1 < starts.length && starts[row + 1] <= from + x * ns) row++;
     let chosen = row;
@@ -209,7 +215,7 @@ function trackOf(app: App, source: Source, table: Table, drawn: Column[], rows: 
     .sort((a, b) => (source.stacked ? place(a.name.replaceAll(" ", "_")) - place(b.name.replaceAll(" ", "_")) : sumOf(b) - sumOf(a)));
   const line =
     source.line && table.has(source.line)
-      ? { name: source.line.replace(/_bytes$/, ""), colour: "", values: pick(table.column(source.line)) }
+      ? { name: source.line.replace(/_bytes$/, "").replaceAll("_", " "), colour: "", values: pick(table.column(source.line)) }
       : null;
   const which = source.by.filter((name) => table.has(name)).map((name): [string, string] => [name, table.text(name, rows[0])]);
   const title = [source.title, ...telling(table, which).map(([name, value]) => (/^\d+$/.test(value) ? `${name} ${value}` : value))]
@@ -226,6 +232,7 @@ function trackOf(app: App, source: Source, table: Table, drawn: Column[], rows: 
     source.table,
     source.holders && app.hasTable(source.holders) ? source.holders : "",
     which,
+    source.heldBefore,
   );
 }
 

@@ -68,6 +68,8 @@ export class Gutter {
       swatch.style.background = colour;
       return h("span", { title: name }, swatch, name);
     });
+    if (counter.line)
+      keys.push(h("span", { title: `${counter.line.name}, the line` }, h("i", { class: "tl-swatch tl-line-swatch" }), counter.line.name));
     const label = h(
       "div",
       { class: "tl-label" },

@@ -6,6 +6,7 @@ import type { Picture } from "./picture";
 import type { Surface } from "./surface";
 import { textWidth } from "./text";
 
+const LABEL = 14; // pixels that a line of text takes
 const HEADROOM = 0.92; // of the height that the largest value takes
 
 export function paintCounter(surface: Surface, picture: Picture, placed: PlacedCounter): void {
@@ -25,7 +26,7 @@ export function paintCounter(surface: Surface, picture: Picture, placed: PlacedC
   }
   if (!placed.open) return;
   if (counter.line) paintLine(surface, counter.line.values, runs, bottom, scale, page.quiet);
-  paintPeak(surface, picture, placed, top, bottom - counter.total[counter.peak] * scale);
+  paintPeak(surface, picture, counter, [top, bottom], bottom - counter.total[counter.peak] * scale);
   paintMoment(surface, picture, placed, top);
 }
 
@@ -42,17 +43,18 @@ function paintLine(
   }
 }
 
-/** The largest value, named where it is. */
-function paintPeak(surface: Surface, picture: Picture, { counter }: PlacedCounter, top: number, y: number): void {
+/** The largest value, named at its height: a line over it may be of something else. */
+function paintPeak(surface: Surface, picture: Picture, counter: Counter, [top, bottom]: [number, number], y: number): void {
   const { viewport, page } = picture;
   const x = viewport.x(counter.starts[counter.peak]);
   if (x < 0 || x > viewport.width || counter.starts.length < 2) return;
   const text = `peak ${counter.shown(counter.total[counter.peak])}`;
   const width = textWidth(text) + 6;
   const left = Math.min(viewport.width - width, x + 4);
-  surface.rect(Math.round(x), top, 1, y - top + 3, page.text);
-  surface.rect(left - 2, top + 1, width, 14, page.panel);
-  surface.text(left, top + 8, text, page.text);
+  const middle = Math.max(top + LABEL / 2 + 1, Math.min(bottom - LABEL / 2, y));
+  surface.rect(Math.round(x), y - 3, 1, bottom - y + 3, page.text);
+  surface.rect(left - 2, middle - LABEL / 2, width, LABEL, page.panel);
+  surface.text(left, middle, text, page.text);
 }
 
 /** The moment that the reader chose. */

@@ -125,7 +125,7 @@ function counterWords(model: Model, { counter }: PlacedCounter, x: number): [tit
   const facts = counter.series.map(({ name, values }): Fact => [name, values[row] > 0 ? counter.shown(values[row]) : ""]);
   if (counter.line) facts.push([counter.line.name, counter.shown(counter.line.values[row])]);
   const what = row === counter.peak ? "the peak" : formatMoment(time, model.viewport.span / 100);
-  const shown = counter.stacked || counter.series.length > 1 ? facts.filter(([, value]) => value) : [];
+  const shown = counter.stacked || counter.line || counter.series.length > 1 ? facts.filter(([, value]) => value) : [];
   return [`${counter.title}: ${counter.shown(counter.total[row])}`, [what], shown];
 }
 
