@@ -108,6 +108,11 @@ def test_a_chain_of_ops_leads_to_its_longest_kernel_on_the_timeline(written: Wri
     ops = profile.table("chains").to_dicts()[target.row]["ops"].split(" → ")
     event = profile.gpu_events().row(by_predicate=pl.col("id") == row, named=True)
     assert event["op"].removeprefix("aten::") in ops
+    # A kernel of microseconds is shown among the others of its step, not alone.
+    view = page.js("() => warplens.store.get('view')")
+    assert view[0] < event["start_ns"] and view[1] > event["start_ns"] + event["dur_ns"]
+    step_ns = profile.table("steps").to_dicts()[0]["gpu_ms"] * 1e6
+    assert event["dur_ns"] < step_ns / 100 < view[1] - view[0]
 
 
 @pytest.mark.parametrize("trace", [EAGER, SYNC], ids=lambda path: path.stem)

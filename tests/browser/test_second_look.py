@@ -39,10 +39,10 @@ def written_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, warple
     )
     peak = pl.DataFrame(
         {
-            "device": ["GPU 0", "GPU 0", "GPU 1"],
-            "category": ["activations", "parameters", "activations"],
-            "module": ["Net/block.1", "Net", "Elsewhere"],
-            "bytes": [2 * GIB, GIB, GIB],
+            "device": ["GPU 0", "GPU 0", "GPU 0", "GPU 1"],
+            "category": ["cache", "activations", "parameters", "activations"],
+            "module": ["", "Net/block.1", "Net", "Elsewhere"],
+            "bytes": [GIB, 2 * GIB, GIB, GIB],
         }
     )
     own = [table_of("memory_timeline", timeline), table_of("memory_peak", peak)]
@@ -112,6 +112,17 @@ def test_memory_lies_under_the_lanes_and_its_peak_lists_the_holders(written_page
     assert "Who holds it" in text
     assert "Net/block.1" in text
     assert "Elsewhere" not in text
+    held = [" ".join(item.split()) for item in page.page.locator(".tl-details li").all_inner_texts()]
+    assert held[-3:] == [
+        "activations 2.00 GiB · 67 % Net/block.1",
+        "parameters 1.00 GiB · 33 % Net",
+        "cache 1.00 GiB · 25 %",
+    ]
+    assert "Not allocated, of 4.00 GiB reserved" in text
+    page.page.keyboard.press("/")
+    page.page.keyboard.type("gelu")
+    page.page.keyboard.press("Enter")
+    assert "gelu" in page.settled().page.locator(".tl-details h3").inner_text().lower(), "an event replaces the moment"
     page.assert_quiet()
 
 
@@ -162,6 +173,7 @@ def test_sql_gives_what_the_command_gives(written_page: Any, show: Show) -> None
     box.fill("select nothing from kernels")
     box.press("Enter")
     assert "kernels has no column nothing; it has op," in page.page.locator(".sql-problem").inner_text()
+    assert "The query gives no rows" not in page.page.locator("#tables").inner_text()
     page.assert_quiet()
 
 

@@ -2,6 +2,7 @@
 import { Palette } from "./palette";
 import type { Decoded } from "./data/decode";
 import { Job } from "./data/job";
+import { spanOfEvents } from "./data/members";
 import { Scene } from "./data/scene";
 import { Table } from "./data/table";
 import { regroup } from "./regroup/index";
@@ -15,9 +16,14 @@ export interface View {
 }
 export type Mount = (host: HTMLElement, app: App) => View;
 
+export interface TableRow {
+  table: string;
+  row: number;
+}
 /** Somewhere to go: an event, a stretch of time, a step, a collective of a job, a rank's step, or the rows of a table. */
 export type Target =
-  | { to: "event"; scene: number; row: number; zoom?: boolean }
+  /** `zoom`: to the event, or where it is short to all that is behind this row of a table. */
+  | { to: "event"; scene: number; row: number; zoom?: TableRow }
   | { to: "range"; from: number; until: number }
   | { to: "step"; step: number }
   | { to: "collective"; match: number }
@@ -33,6 +39,7 @@ const SECTION_OF = {
   table: "tables",
 } as const;
 const ZOOMED_MARGIN = 1.5; // of an event's length, on both sides: it fills a quarter of the view
+const SHORTEST_ZOOM = 0.01; // of a step: what is shorter says little on its own
 /** What takes the keys of a section. */
 const KEYBOARD = "[role=application], [role=grid]";
 const HOME_SHARE = 0.8; // of the whole time: beyond it nothing is won by showing less
@@ -149,7 +156,11 @@ export class App {
   private stateFor(target: Target): Partial<State> {
     switch (target.to) {
       case "event":
-        return { event: { scene: target.scene, row: target.row }, view: this.viewAround(target.scene, target.row, target.zoom ?? false) };
+        return {
+          event: { scene: target.scene, row: target.row },
+          moment: null,
+          view: this.viewAround(target.scene, target.row, target.zoom ?? null),
+        };
       case "range":
         return { range: [target.from, target.until], steps: [], view: widened(target.from, target.until) };
       case "step":
@@ -185,13 +196,26 @@ export class App {
     return window ? { view: widened(window.from, window.to, 0.02) } : null;
   }
 
+  /** Where an event is too short to tell anything: its step's part that holds all of its kind; null where it is long. */
+  private zoomed(number: number, row: number, kind: TableRow): Range | null {
+    const scene = this.scenes[number];
+    const step = scene.data.step[row];
+    const window = stepWindows(scene).find((candidate) => candidate.step === step);
+    const [first, last] = window ? [window.from, window.to] : scene.gpuSpan;
+    const least = SHORTEST_ZOOM * (last - first);
+    if (scene.data.duration[row] >= least) return null;
+    const span = spanOfEvents(scene, kind.table, kind.row, step);
+    const [from, to] = span && span[1] - span[0] >= least ? span : [first, last];
+    return widened(from - this.origin(number), to - this.origin(number));
+  }
+
   /** The present view of the timeline where the event is well inside it, else one around the event. */
-  private viewAround(scene: number, row: number, zoom: boolean): Range | null {
+  private viewAround(scene: number, row: number, zoom: TableRow | null): Range | null {
     const { start, duration } = this.scenes[scene].data;
     const from = start[row] - this.origin(scene);
     const to = from + duration[row];
     const view = this.store.get("view") ?? this.home();
-    if (zoom) return widened(from, to, ZOOMED_MARGIN);
+    if (zoom) return this.zoomed(scene, row, zoom) ?? widened(from, to, ZOOMED_MARGIN);
     const fits = from >= view[0] && to <= view[1] && to - from > (view[1] - view[0]) / 500;
     return fits ? this.store.get("view") : widened(from, to, 10);
   }

@@ -51,7 +51,7 @@ function linkTo(app: App, target: PointedAt): Link[] {
 function rowLinks(app: App, table: string, row: number): Link[] {
   const event = app.scene ? longestEvent(app.scene, table, row) : null;
   const links: Link[] =
-    event === null ? [] : [{ text: "longest on the timeline", target: { to: "event", scene: 0, row: event, zoom: true } }];
+    event === null ? [] : [{ text: "longest on the timeline", target: { to: "event", scene: 0, row: event, zoom: { table, row } } }];
   return [...links, { text: spoken(table), target: { to: "table", table, row } }];
 }
 

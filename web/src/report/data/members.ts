@@ -12,3 +12,15 @@ export function longestEvent(scene: Scene, table: string, row: number): number |
   }
   return longest;
 }
+
+/** From the first to the last of the GPU events behind a row of a table, those of one step (-1: without steps); null for none. */
+export function spanOfEvents(scene: Scene, table: string, row: number, step: number): [number, number] | null {
+  const { gpuRow, members, step: steps } = scene.data;
+  let span: [number, number] | null = null;
+  (members[table] ?? []).forEach((of, event) => {
+    const place = gpuRow[event];
+    if (of !== row || steps[place] !== step) return;
+    span = [Math.min(span?.[0] ?? Infinity, scene.start(place)), Math.max(span?.[1] ?? -Infinity, scene.end(place))];
+  });
+  return span;
+}
