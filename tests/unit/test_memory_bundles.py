@@ -21,6 +21,7 @@ from warplens.cli import main
 from warplens.errors import FormatError
 from warplens.model.memory_snapshot import ACTION
 from warplens.model.table import Column
+from warplens.outputs.summary import render_summary
 
 RECORDED = sorted([*(SHARED / "traces" / "memory").glob("*.zip"), *(ROOT / "samples" / "memory").glob("*.zip")])
 """Bundles recorded with `warplens profile --memory` on a GPU."""
@@ -144,6 +145,9 @@ def test_a_snapshot_of_another_run_is_not_joined(tmp_path: Path) -> None:
     assert "it was recorded on 2023-11-15 22:13:20 UTC, the trace on 2023-11-14 22:13:20 UTC" in note["message"]
     assert profile.table("memory_timeline").frame["start_ms"][0] == 0
     assert profile.table("memory_peak").frame["module"].unique().to_list() == [""]
+    assert not [finding.code for finding in profile.findings() if finding.code.startswith("WL5")]
+    assert warplens.open(tmp_path / "s.pickle").findings()
+    assert "  of the snapshot: peak " in str(render_summary(profile.document(), width=100))
 
 
 def test_sizes_in_the_same_order_tie_a_snapshot_with_another_clock(tmp_path: Path) -> None:

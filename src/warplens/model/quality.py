@@ -173,7 +173,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "memory_other_run": (
         WARNING,
         "the memory snapshot does not seem to be of this run: {detail}; it is not joined with the trace's ops and "
-        "modules, and its times count from its own first event",
+        "modules, and its findings are omitted (open it by itself)",
     ),
     "memory_unread": (WARNING, "the memory snapshot of the bundle cannot be read: {detail}"),
     "no_memory_times": (INFO, "the memory history has no times: its events are shown a microsecond apart"),

@@ -135,7 +135,8 @@ class Profile(TablesOnDemand):
         return with_proofs(findings, self.workspace.proof, self.model_of_gains, self._rows_of_kernels)
 
     def _memory_findings(self) -> list[Finding]:
-        if "memory_peak" not in self.table_names:
+        # What could go of another run's memory is no finding on this one.
+        if "memory_peak" not in self.table_names or "memory_other_run" in self.table("quality").frame["code"]:
             return []
         from warplens.advice.held_memory import find_in_memory, needed_tables
 

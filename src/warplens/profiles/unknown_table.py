@@ -16,13 +16,18 @@ def unknown_table(name: str, table_names: Collection[str], needs: Mapping[str, s
     no table 'kernelz': did you mean kernels?
     >>> print(unknown_table("comms", ["kernels", "ops"], {"comms": "collectives"}))
     table comms needs collectives
+    >>> print(unknown_table("comm", ["kernels", "ops"], {"comms": "collectives"}))
+    no table 'comm': did you mean comms? It needs collectives
     """
-    if needs and name in needs:
+    needs = needs or {}
+    if name in needs:
         return UsageError(f"table {name} needs {needs[name]}")
     from difflib import get_close_matches  # only errors need it
 
     tables = f"tables: {', '.join(table_names)}"
-    closest = get_close_matches(name.lower(), table_names, n=1)
+    closest = get_close_matches(name.lower(), [*table_names, *needs], n=1)
+    if closest and closest[0] in needs:
+        return UsageError(f"no table {name!r}: did you mean {closest[0]}? It needs {needs[closest[0]]}", hint=tables)
     if closest:
         return UsageError(f"no table {name!r}: did you mean {closest[0]}?", hint=tables)
     return UsageError(f"no table {name!r}; {tables}")
