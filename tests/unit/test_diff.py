@@ -256,6 +256,13 @@ def test_gains_that_idleness_eats_are_told_apart(run: Run) -> None:
     assert "idle time +300 µs (host busy 0.38 → 0.68 ms)" in text
 
 
+def test_the_spread_of_two_steps_is_too_little_to_deny_a_difference(run: Run) -> None:
+    """Steps of 1 ms and of what the GPU does in the last one."""
+    a, b = (run(call("aten::mm", GEMM_A, us, [[8, 8]]), steps=2) for us in (600, 300))
+    text = warplens.diff(a, b).verdict()
+    assert text.startswith("Too few steps to tell a difference in step time from the runs' own spread: ")
+
+
 def test_rows_and_verdict_are_of_the_same_steps(run: Run) -> None:
     """The last step, which no next one ends, does three times the work: neither the total nor any row has it."""
     a = run(call("aten::mm", GEMM_A, 100, [[8, 8]]), steps=4)
