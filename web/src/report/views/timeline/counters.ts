@@ -46,6 +46,7 @@ const COLOURS: Record<string, string> = {
   temporary: "#e6c229",
   held_before: "#8c8c8c",
   unknown: "#b8b8b8",
+  length_max: "#e69f00", // light enough for the line of the mean over it
 };
 const SPARE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7b4ea3"];
 

@@ -25,7 +25,7 @@ export function paintCounter(surface: Surface, picture: Picture, placed: PlacedC
     });
   }
   if (!placed.open) return;
-  if (counter.line) paintLine(surface, counter.line.values, runs, bottom, scale, page.quiet);
+  if (counter.line) paintLine(surface, counter.line.values, runs, bottom, scale, page.text);
   paintPeak(surface, picture, counter, [top, bottom], bottom - counter.total[counter.peak] * scale);
   paintMoment(surface, picture, placed, top);
 }
