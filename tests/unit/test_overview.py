@@ -14,7 +14,7 @@ from support import SAMPLES, Opened, annotation, kernel, launch, op
 from warplens.analyses.graph.subsets import subset_steps_ms
 from warplens.model.edits import CaptureGraph, RemoveWaits, ScaleHost, StepChange
 from warplens.outputs.html import page_bytes
-from warplens.outputs.html.tiles import gains_base, tiles
+from warplens.outputs.html.tiles import gains_base, page_tiles
 from warplens.profiles.what_if import scaling
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n"
@@ -40,7 +40,7 @@ def steps_of_products(count: int = 3, step_us: int = 1000, **args: Any) -> list[
 
 
 def labels(profile: warplens.Profile) -> list[str]:
-    return [tile.label for tile in tiles(profile.overview())]
+    return [tile.label for tile in page_tiles(profile.document(), profile.overview())]
 
 
 def test_mfu_is_the_operations_of_a_step_over_its_plain_time_and_the_data_sheets_peak(opened: Opened) -> None:
@@ -158,10 +158,11 @@ def test_the_page_has_tiles_subsets_and_the_path_only_where_they_can_be_simulate
 
 
 def test_a_given_step_time_is_the_plain_one(opened: Opened) -> None:
-    overview = opened(steps_of_products(**PRODUCT), gpu=H100, step_ms=0.9).overview()
+    profile = opened(steps_of_products(**PRODUCT), gpu=H100, step_ms=0.9)
+    overview = profile.overview()
     assert (overview.plain_ms, overview.plain_origin) == (pytest.approx(0.9), "given")
     assert overview.mfu_percent == pytest.approx(100 * 2 * SIZE**3 / 0.9e-3 / PEAK)
-    (step, bound, busy, *_) = tiles(overview)
+    (step, bound, busy, *_) = page_tiles(profile.document(), overview)
     assert (step.value, step.note) == ("900.0 µs", "1.0 ms recorded")
     assert (bound.value, bound.note) == ("Host-bound", "GPU nothing · host ≤ 499.0 µs")
     assert busy.note == "44.4 % without profiler"
@@ -169,5 +170,6 @@ def test_a_given_step_time_is_the_plain_one(opened: Opened) -> None:
 
 def test_without_steps_the_run_begins_on_the_host_and_shares_of_it_are_not_compared(opened: Opened) -> None:
     events = [event for event in steps_of_products(2) if event["cat"] != "user_annotation"]
-    whole, _, busy, *_ = tiles(opened(events).overview())
+    profile = opened(events)
+    whole, _, busy, *_ = page_tiles(profile.document(), profile.overview())
     assert (whole.label, busy.note) == ("Whole trace without profiler", "as recorded")
