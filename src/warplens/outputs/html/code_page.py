@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from html import escape
-from importlib.resources import files
 
 from warplens.model.kernel_code import CodeCheck, CodeText, CompilationFacts, KernelCode
 from warplens.outputs.html.pack import Packer
-from warplens.outputs.html.page import PAGE, POLICY
+from warplens.outputs.html.page import assembled
 from warplens.outputs.html.records import CodeHeader, PackedCheck, PackedText
 
 
 def code_page_bytes(code: KernelCode) -> bytes:
     """Compilations as a page. Text of theirs is only in the data, which is base64: none of it can become markup."""
-    assets = files("warplens.outputs") / "assets"
-    return PAGE.format(
-        policy=POLICY,
-        title=escape(f"{code.title} – compiled"),
-        style=(assets / "code.css").read_text("utf-8"),
-        data=packed_code(code).decode("ascii"),
-        script=(assets / "code.js").read_text("utf-8"),
-    ).encode("utf-8", errors="replace")
+    return assembled(f"{code.title} – compiled", "code", packed_code(code))
 
 
 def packed_code(code: KernelCode) -> bytes:

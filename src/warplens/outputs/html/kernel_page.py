@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from html import escape
-from importlib.resources import files
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +22,7 @@ from warplens.model.kernel_scene import (
     TensorFacts,
 )
 from warplens.outputs.html.pack import Packer
-from warplens.outputs.html.page import PAGE, POLICY
+from warplens.outputs.html.page import assembled
 from warplens.outputs.html.records import (
     ColumnSpec,
     KernelHeader,
@@ -42,14 +40,7 @@ STEADY: Final = ("program", "base")
 
 def kernel_page_bytes(scene: KernelScene) -> bytes:
     """A scene as a page. Text of the trace is only in the data, which is base64: none of it can become markup."""
-    assets = files("warplens.outputs") / "assets"
-    return PAGE.format(
-        policy=POLICY,
-        title=escape(scene.title),
-        style=(assets / "kernel.css").read_text("utf-8"),
-        data=packed_scene(scene).decode("ascii"),
-        script=(assets / "kernel.js").read_text("utf-8"),
-    ).encode("utf-8", errors="replace")
+    return assembled(scene.title, "kernel", packed_scene(scene))
 
 
 def packed_scene(scene: KernelScene) -> bytes:

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from html import escape
-from importlib.resources import files
 from typing import Any
 
 from warplens.model.layout_scene import LayoutAccess, LayoutAccessFacts, LayoutPanel, LayoutPanelFacts, LayoutScene
 from warplens.outputs.html.pack import Packer
-from warplens.outputs.html.page import PAGE, POLICY
+from warplens.outputs.html.page import assembled
 from warplens.outputs.html.records import LayoutHeader, PackedLayoutAccess, PackedLayoutPanel
 
 
 def layout_page_bytes(scene: LayoutScene) -> bytes:
     """Tiles as a page. What a user wrote is only in the data, which is base64: none of it can become markup."""
-    assets = files("warplens.outputs") / "assets"
-    return PAGE.format(
-        policy=POLICY,
-        title=escape(f"{scene.title} – layout"),
-        style=(assets / "layout.css").read_text("utf-8"),
-        data=packed_layouts(scene).decode("ascii"),
-        script=(assets / "layout.js").read_text("utf-8"),
-    ).encode("utf-8", errors="replace")
+    return assembled(f"{scene.title} – layout", "layout", packed_layouts(scene))
 
 
 def packed_layouts(scene: LayoutScene) -> bytes:

@@ -42,8 +42,7 @@ PAGE = """<!doctype html>
 <noscript>This report needs JavaScript, which runs from this file alone; it fetches nothing.</noscript>
 <div id="app"></div>
 <script type="text/plain" id="data">{data}</script>
-<script type="text/plain" id="code">{script}</script>
-<script>{loader}</script>
+{scripts}
 </body>
 </html>
 """
@@ -61,14 +60,19 @@ LOADER = """(async () => {
 
 def page_bytes(document: Document) -> bytes:
     """A document as a page. Text of the trace is only in the data, which is base64: none of it can become markup."""
+    scripts = f'<script type="text/plain" id="code">{packed_script()}</script>\n<script>{LOADER}</script>'
+    return assembled(document.title, "page", packed_document(document), scripts)
+
+
+def assembled(title: str, name: str, data: bytes, scripts: str = "") -> bytes:
+    """A page of this title and data with the style and, where no scripts are given, the plain script of that name."""
     assets = files("warplens.outputs") / "assets"
     return PAGE.format(
         policy=POLICY,
-        title=escape(document.title),
-        style=(assets / "page.css").read_text("utf-8"),
-        data=packed_document(document).decode("ascii"),
-        script=packed_script(),
-        loader=LOADER,
+        title=escape(title),
+        style=(assets / f"{name}.css").read_text("utf-8"),
+        data=data.decode("ascii"),
+        scripts=scripts or f"<script>{(assets / f'{name}.js').read_text('utf-8')}</script>",
     ).encode("utf-8", errors="replace")
 
 
