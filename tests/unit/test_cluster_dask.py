@@ -204,7 +204,9 @@ for job in "$@"; do echo "$job" >>{folder}/cancelled; kill -KILL -"$job"; done
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Jobs start at once, as processes of this machine."""
+    before = signal.getsignal(signal.SIGINT)
     jobqueue = pytest.importorskip("dask_jobqueue")
+    signal.signal(signal.SIGINT, before)  # importing it sets another one
     import dask
 
     assert jobqueue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import signal
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -80,10 +81,15 @@ def start_local(items: Sequence[Item[Any]], workers: int | None) -> Connection:
 
 def start_slurm(items: Sequence[Item[Any]], jobs: int | None) -> Connection:
     """Jobs as the user's configuration of dask-jobqueue describes them; they are cancelled at the end."""
+    before = signal.getsignal(signal.SIGINT)
     try:
         from dask_jobqueue import SLURMCluster
     except ImportError as error:
         raise MissingExtra("dask-jobqueue", "cluster", "running on SLURM") from error
+    finally:
+        # Importing it makes Ctrl-C a silent end of the process, with status 0.
+        with suppress(ValueError, TypeError):  # outside the main thread, or not set by Python
+            signal.signal(signal.SIGINT, before)
 
     if shutil.which("sbatch") is None:
         raise UsageError("SLURM's sbatch is not on this machine", hint="run it on a login node of the cluster")
