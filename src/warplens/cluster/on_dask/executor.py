@@ -27,6 +27,7 @@ POLL_SECONDS: Final = 1.0
 PATIENCE_SECONDS: Final = 300.0
 """Without a single worker; a batch system may take longer, and is waited for."""
 EQUAL_VERSIONS: Final = "install the same versions of Python, warplens and its packages on every machine of the cluster"
+DIED: Final = "its worker died each time, as they do where memory runs out"
 Done = SimpleQueue[tuple[int, "Future[Answer]"]]
 
 
@@ -129,7 +130,7 @@ class _Run:
             self._tally.report()
 
     def _outcomes(self, ended: dict[int, Future[Answer]]) -> dict[int, Outcome[Any]]:
-        if any(future.status in ("cancelled", "lost") for future in ended.values()):
+        if any(_is_lost(future) for future in ended.values()) and not self._is_reached():
             raise WarplensError(f"the Dask scheduler at {self._connection.address} is gone, or has cancelled the tasks")
         finished = {index: future for index, future in ended.items() if future.status == "finished"}
         try:
@@ -142,12 +143,21 @@ class _Run:
         }
 
     def _failure(self, index: int, future: Future[Answer]) -> Outcome[Any]:
+        if _is_lost(future):  # its worker died with the value, and so did the one that was to make it anew
+            self._died.add(index)
+            return Outcome(reason=DIED)
         error = future.exception()
         if error is None:
             return _outcome(future.result())
         if isinstance(error, KilledWorker):
             self._died.add(index)
         return Outcome(reason=_reason(error))
+
+    def _is_reached(self) -> bool:
+        try:
+            return self._client.status == "running" and self._client.nthreads() is not None
+        except OSError:
+            return False
 
     def _check_workers(self) -> None:
         """At most once a second: the answer grows with the number of workers."""
@@ -170,6 +180,10 @@ class _Run:
             )
 
 
+def _is_lost(future: Future[Answer]) -> bool:
+    return future.status in ("cancelled", "lost")
+
+
 def _outcome(answer: Answer) -> Outcome[Any]:
     if answer.differences:
         raise UsageError(f"the worker on {answer.host} has {listed(answer.differences)}", hint=EQUAL_VERSIONS)
@@ -179,7 +193,7 @@ def _outcome(answer: Answer) -> Outcome[Any]:
 def _reason(error: BaseException | None) -> str:
     """Why a task has no answer; raises where every other would fail likewise."""
     if isinstance(error, KilledWorker):
-        return "its worker died each time, as they do where memory runs out"
+        return DIED
     causes = (error, getattr(error, "__cause__", None))
     missing = next((cause for cause in causes if isinstance(cause, ModuleNotFoundError)), None)
     if missing is not None:
