@@ -117,14 +117,7 @@ def open(
         graph_captures=[Path(capture) for capture in graph_captures],
     )
     if isinstance(contents, CallPaths):
-        if memory_snapshot:
-            raise UsageError("only a trace can be joined with a memory snapshot", hint="open the snapshot by itself")
-        if graph_captures:
-            raise UsageError("only a trace can be joined with captures of graphs", hint="omit the captures")
-        if replay or proof:
-            raise UsageError("only a trace can be replayed", hint="omit the replay and the proof")
-        if phase:
-            raise UsageError("only a trace has phases of serving", hint="omit the phase")
+        _refuse_for_paths(memory_snapshot, graph_captures, replay or proof, phase)
         from warplens.profiles.call_paths import PathsProfile  # most profiles are traces
 
         return PathsProfile(contents, rules, options, chosen)
@@ -135,6 +128,19 @@ def open(
     memory_reader = _memory_reader(memory_snapshot, memory, max_bytes)
     profile = Profile(contents, rules, options, chosen, counters, result, light_reader, proved, memory_reader)
     return profile.of_phase(phase) if phase else profile
+
+
+def _refuse_for_paths(memory_snapshot: object, graph_captures: object, replayed: object, phase: object) -> None:
+    """What only a trace can be joined with, or restricted to."""
+    reasons = (
+        (memory_snapshot, "only a trace can be joined with a memory snapshot", "open the snapshot by itself"),
+        (graph_captures, "only a trace can be joined with captures of graphs", "omit the captures"),
+        (replayed, "only a trace can be replayed", "omit the replay and the proof"),
+        (phase, "only a trace has phases of serving", "omit the phase"),
+    )
+    for given, reason, hint in reasons:
+        if given:
+            raise UsageError(reason, hint=hint)
 
 
 def open_ranks(

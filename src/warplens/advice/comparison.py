@@ -142,7 +142,7 @@ def _main(figures: ComparisonFigures) -> list[str]:
 
 
 def _within_spread(figures: ComparisonFigures, row: TimeDiff, time: str = "step time") -> str:
-    """Two or three steps have a spread that hides any difference: equal times are then all that can be told."""
+    """The spread of two or three steps is too uncertain to show a difference; only equal times can be recognised."""
     is_large = row.a_us and row.b_us and _ratio(row) >= SAME
     if is_large and min(len(figures.steps("a")), len(figures.steps("b"))) <= FEW_STEPS:
         return f"Too few steps to tell a difference in {time} from the runs' own spread"

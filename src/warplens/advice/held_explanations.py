@@ -60,8 +60,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     ),
     "WL506": Explanation(
         "A peak that one tensor makes",
-        "One allocation that is no activation and is not kept makes the peak. The gain is the difference to the peak "
-        "of the same history without the allocations of that place. Reported from {tensor_percent:g} % of the peak.",
+        "A single short-lived allocation makes the peak. It is not an activation. The gain is the difference to the "
+        "peak of the same history without the allocations of that place. Reported from {tensor_percent:g} % of the "
+        "peak.",
     ),
 }
 ADVICE: Final[Mapping[str, str]] = {

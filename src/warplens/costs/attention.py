@@ -15,7 +15,7 @@ FAMILY = "attention"
 BOTTOM_RIGHT = "bottom-right"
 NO_FLAG = "whether a causal mask holds is not recorded"
 TOP_LEFT = "top-left"
-BY_SIZES = "heads and tokens are told apart by their sizes, and no argument says whether a causal mask holds"
+BY_SIZES = "which size is heads and which is tokens is guessed, and whether the mask is causal is not recorded"
 
 
 class AttentionShape(Struct, frozen=True):

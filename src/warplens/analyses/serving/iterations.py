@@ -186,7 +186,8 @@ def held_until(work: Workspace) -> int:
         return NONE
     launched = int(trace.ints("start_ns")[launch] + trace.ints("dur_ns")[launch])
     waited = begin - max(launched, int((start + duration)[earlier].max()))
-    return begin if 2 * waited > begin - int(start[of_first].min()) else NONE
+    since_first = begin - int(start[of_first].min())
+    return begin if 0 < since_first < 2 * waited else NONE
 
 
 def iteration_windows(iterations: Served, start: Ints, end: Ints, first_free: int = NONE) -> Windows:
