@@ -29,7 +29,7 @@ from warplens.profiles.file_kinds import (
 from warplens.profiles.options import OF_ONE_TRACE, parse_size, split_rules
 from warplens.profiles.reading import read, read_light, read_with_light
 from warplens.profiles.trace import TABLE_NAMES, Profile
-from warplens.ranks.finding_files import has_profiles, is_job_folder
+from warplens.ranks.finding_files import captured_trace, has_profiles, is_job_folder
 from warplens.readers import bundle
 from warplens.units import listed
 
@@ -74,16 +74,16 @@ def open(
 
     `rules` are kernel-category rules that come before the built-in ones: `Rule` values or TOML files. `gpu` names the
     GPU whose limits apply, `gpu_file` is a TOML file that describes one; without them the trace's own header decides.
-    `step_ms` is the time of a step without the profiler, where it is known, for what is simulated.
-    Findings that win less than `min_gain_percent` of a step are omitted. `execution_trace` is the ExecutionTrace of
-    the same run, for what a PyTorch trace does not say of its ops' arguments; `graph_captures` are traces of captures
-    of this run's CUDA or HIP graphs, or folders of them, so that kernels of graph launches get the ops, shapes and
-    modules of the capture; `ncu` are CSV pages of Nsight Compute on the same program, for the table `measured_kernels`;
-    `memory_snapshot` is one that PyTorch's allocator wrote in the same run, for the tables on memory; `replay` is the
-    result of running a plan of this trace, for the tables of that name; `proof` is what experiments for this trace's
-    findings measured. A packed file that unpacks to more than `max_size` ("16GiB") is refused; without it,
-    to more than 64 times its size or 4 GiB, whichever is more, or half of the free memory. `phase` keeps only the
-    iterations of a served model that are `prefill`, `decode` or `mixed`.
+    `step_ms` is the time of a step without the profiler, where it is known, for what is simulated. Findings that win
+    less than `min_gain_percent` of a step are omitted. `execution_trace` is the ExecutionTrace of the same run, for
+    what a PyTorch trace does not say of its ops' arguments; `graph_captures` are traces of captures of this run's CUDA
+    or HIP graphs, or folders of them, so that kernels of graph launches get the ops, shapes and modules of the capture
+    (those beside the only trace of a folder are found); `ncu` are CSV pages of Nsight Compute on the same program, for
+    the table `measured_kernels`; `memory_snapshot` is one that PyTorch's allocator wrote in the same run, for the
+    tables on memory; `replay` is the result of running a plan of this trace, for the tables of that name; `proof` is
+    what experiments for this trace's findings measured. A packed file that unpacks to more than `max_size` ("16GiB") is
+    refused; without it, to more than 64 times its size or 4 GiB, whichever is more, or half of the free memory. `phase`
+    keeps only the iterations of a served model that are `prefill`, `decode` or `mixed`.
 
     >>> profile = open("samples/kineto/gpt2_train_step.json.gz", min_gain_percent=5)
     >>> profile.has_timeline, profile.hardware.name
@@ -93,6 +93,9 @@ def open(
         raise UsageError("gpu and gpu_file name two GPUs", hint="give one of them")
     if phase and (replay or proof):
         raise UsageError("a replay or a proof is about the whole trace, not about one phase", hint="omit one of them")
+    if (captured := captured_trace(Path(path))) is not None:
+        path, graph_captures = captured.trace, [*graph_captures, *captured.captures]
+        execution_trace = execution_trace or captured.execution_trace or ""
     if is_job_folder(Path(path)):
         _refuse_for_job(short_us=short_us, gpu=gpu, gpu_file=gpu_file, step_ms=step_ms, execution_trace=execution_trace,
                         graph_captures=tuple(graph_captures), ncu=tuple(ncu), replay=replay, proof=proof,

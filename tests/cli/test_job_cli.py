@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from graph_traces import capture
 from make_ranks import Grid, JobSpec, make_job
 from page_reader import PageData
 from support import ROOT
@@ -270,9 +271,18 @@ def test_one_rank_only_is_noted(job: Path, tmp_path: Path, capsys: pytest.Captur
     alone.mkdir()
     shutil.copy(job / "rank2.json.gz", alone)
     notes = notes_of(capsys, alone)
-    assert "one rank only: there is nothing to compare it with" in notes
+    assert "one rank only: there is nothing to compare it with; --rank 2 opens it as a trace" in notes
+    assert main(["show", str(alone), "steps", "--rank", "2"]) == 0
     assert "3 ranks of 4 missing: 0, 1, 3" in notes
     assert main(["tree", str(alone)]) == 0
+
+
+def test_captures_beside_the_ranks_are_no_ranks(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = notes_of(capsys, job)
+    (job / "rank0.capture.json").write_text(json.dumps({"traceEvents": capture()}))
+    assert len(rows_of(capsys, "show", str(job), "ranks")) == 4
+    (note,) = set(notes_of(capsys, job)) - set(before)
+    assert note.startswith("1 trace of graph captures not joined in a job; one rank is joined with its own: --rank N")
 
 
 def test_two_jobs_in_one_folder_are_told_apart(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

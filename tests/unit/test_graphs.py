@@ -22,6 +22,7 @@ from warplens.errors import FormatError, UsageError
 from warplens.model.check import self_check
 from warplens.passes.graphs import aligning
 from warplens.profiles.what_if import scaling
+from warplens.ranks.finding_files import captured_trace
 
 
 def open_pair(folder: Path, replays: Events, *captures: Events, **options: Any) -> warplens.Profile:
@@ -390,3 +391,51 @@ def test_with_many_replays_some_details_are_left_out_and_said(tmp_path: Path, mo
         assert ("graph_frames" in codes(profile)) == (most < 10_000)
         assert ops_of(profile)[GEMM] == "aten::addmm"
     assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize("name", ["capture_traces/bs_32_rank0.json", "run.capture.json", "graph_capture_1.json"])
+def test_a_folder_of_one_trace_and_its_captures_is_that_trace(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    write_trace(tmp_path / name, capture())
+    write_trace(tmp_path / "rank0.json", replay())
+    profile = warplens.open(tmp_path, cache=False).with_timeline()
+    assert ops_of(profile) == {**EAGER_OPS, "Memset (Device)": "aten::zero_"}
+    assert main(["show", str(tmp_path), "graph_joins", "--no-cache", "--json"]) == 0
+    printed = capsys.readouterr()
+    (row,) = json.loads(printed.out)
+    assert row["joined_percent"] == 100
+    first = name.partition("/")[0]
+    assert f"note: {tmp_path}: rank0.json with captures of its graphs, {first}\n" in printed.err
+
+
+def test_an_execution_trace_beside_a_trace_and_its_captures_is_theirs(tmp_path: Path) -> None:
+    write_trace(tmp_path / "capture.json", capture())
+    trace = write_trace(tmp_path / "rank0.json", replay())
+    calls = tmp_path / "et.json"
+    calls.write_text('{"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": []}')
+    assert captured_trace(tmp_path) == (trace, (tmp_path / "capture.json",), calls)
+    write_trace(tmp_path / "rank1.json", replay())
+    assert captured_trace(tmp_path) is None
+
+
+def test_a_folder_of_captures_alone_is_opened_as_before(tmp_path: Path) -> None:
+    write_trace(tmp_path / "capture_0.json", capture())
+    assert "ranks" in warplens.open(tmp_path, cache=False).table_names
+
+
+def test_a_comparison_joins_both_sides_with_their_captures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = write_trace(tmp_path / "capture.json", capture())
+    for side in ("a", "b"):
+        (tmp_path / side).mkdir()
+        write_trace(tmp_path / side / "replay.json", replay())
+    for options in ([], ["--graph-capture", str(given)]):
+        sides = [str(tmp_path / side / "replay.json") for side in ("a", "b")]
+        assert main(["diff", *sides, "--table", "diff_ops", "--json", "--no-cache", *options]) == 0
+        ops = {row["op"] for row in json.loads(capsys.readouterr().out)}
+        assert ("aten::addmm" in ops) == bool(options)
+    for side in ("a", "b"):
+        write_trace(tmp_path / side / "capture.json", capture())
+    assert main(["diff", str(tmp_path / "a"), str(tmp_path / "b"), "--table", "diff_ops", "--json", "--no-cache"]) == 0
+    assert "aten::addmm" in {row["op"] for row in json.loads(capsys.readouterr().out)}

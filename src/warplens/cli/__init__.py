@@ -15,7 +15,7 @@ from warplens import __version__
 from warplens.cli.config import apply_settings
 from warplens.cli.piped_inputs import pipes_as_files
 from warplens.cli.printing import print_err, print_out
-from warplens.cli.rank_choice import choose_rank
+from warplens.cli.rank_choice import choose_rank, join_captures
 from warplens.cli.streams import prepare_streams, silence_stdout, stdout_error
 from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
 from warplens.cli.verbs import CLASSES, all_verbs, verb_named
@@ -110,6 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_here(args: argparse.Namespace, verb: Verb) -> int:
+    join_captures(args)
     choose_rank(args, verb)
     return _flushed(verb.run(args))
 

@@ -1,11 +1,14 @@
-"""`--rank`: one trace of a job, for verbs that read one; a job given to these is one line."""
+"""What the paths of a command mean: one trace of a job (`--rank`), or one trace and the captures of its graphs."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from warplens.cli.printing import note
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
+from warplens.units import listed
 
 
 def choose_rank(args: argparse.Namespace, verb: Verb) -> None:
@@ -24,6 +27,23 @@ def choose_rank(args: argparse.Namespace, verb: Verb) -> None:
         setattr(args, name, _one_of(paths, rank, verb.name, args))
         if name == "trace":
             args.more = []
+
+
+def join_captures(args: argparse.Namespace) -> None:
+    """Replaces a folder that has one trace and the captures of its graphs by these."""
+    paths = given_paths(args)
+    if len(paths) != 1 or not hasattr(args, "graph_capture"):  # a verb that does not open profiles
+        return
+    from warplens.ranks.finding_files import captured_trace
+
+    captured = captured_trace(Path(paths[0]))
+    if captured is None:
+        return
+    names = listed([path.name for path in captured.captures])
+    note(f"{paths[0]}: {captured.trace.name} with captures of its graphs, {names}")
+    args.trace = str(captured.trace)
+    args.graph_capture = [*args.graph_capture, *map(str, captured.captures)]
+    args.execution_trace = args.execution_trace or str(captured.execution_trace or "")
 
 
 def given_paths(args: argparse.Namespace, name: str = "trace") -> list[str]:

@@ -172,12 +172,14 @@ def open_job(
     max_bytes: int = 0,
 ) -> JobProfile:
     """Reads every rank, each in a task of its own, and joins them."""
-    files, unused = job_files(paths)
+    files, unused, captures = job_files(paths)
     tasks = [
         RankTask(str(file.path), file.rank, file.host, cache, tuple(rules), gap_ns, calls, max_bytes)
         for file, calls in ((file, str(file.execution_trace or "")) for file in files)
     ]
     left_out = [_unused(len(unused), "not every rank has one that its name shows to be of this rank")] if unused else []
+    if captures:
+        left_out.append(_unjoined(captures))
     with executor_for(cluster) as executor:
         results = _digests(executor, tasks, on_progress)
         if tasks[0].execution_trace and _are_partly_described(results):
@@ -209,6 +211,11 @@ def _are_partly_described(results: Sequence[RankDigest | str]) -> bool:
 
 def _unused(count: int, reason: str) -> JobNote:
     return JobNote("info", f"{plural(count, 'ExecutionTrace')} not used: {reason}")
+
+
+def _unjoined(captures: Sequence[Path]) -> JobNote:
+    one = f"one rank is joined with its own: --rank N --graph-capture {captures[0]}"
+    return JobNote("info", f"{plural(len(captures), 'trace')} of graph captures not joined in a job; {one}")
 
 
 def file_of_rank(paths: Sequence[str | os.PathLike[str]], rank: int, *, cache: bool = True, max_bytes: int = 0) -> Path:

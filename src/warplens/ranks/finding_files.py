@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from warplens.bundle_files import MANIFEST, is_incomplete
 from warplens.errors import UsageError
+from warplens.ranks.capture_files import CapturedTrace, captures_in, without_captures
 
 ENDINGS: Final = (".json", ".json.gz", ".zip", ".pb", ".pb.gz", ".sqlite", ".nsys-rep", ".db", ".warplens")
 RANK: Final = re.compile(r"(?:rank|worker|gpu|device|local_rank|node\d+_rank)[-_ ]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -33,6 +34,8 @@ class JobFiles(NamedTuple):
     ranks: list[RankFile]
     left_out: list[Path]
     """ExecutionTraces that cannot be used: some rank has none, or their names do not tell whose they are."""
+    captures: tuple[Path, ...] = ()
+    """Traces of graph captures beside those of ranks, which a job does not join."""
 
 
 def rank_files(paths: Iterable[str | os.PathLike[str]]) -> list[RankFile]:
@@ -43,7 +46,7 @@ def rank_files(paths: Iterable[str | os.PathLike[str]]) -> list[RankFile]:
 def job_files(paths: Iterable[str | os.PathLike[str]]) -> JobFiles:
     """The same with the ExecutionTraces that are beside them."""
     given = [str(path) for path in paths]
-    found = list(dict.fromkeys(path for text in given for path in _leads_to(text)))
+    found, captures = without_captures(list(dict.fromkeys(path for text in given for path in _leads_to(text))))
     if not found:
         raise _nothing_in(given)
     from warplens.ranks.file_heads import is_execution_trace  # every command asks whether it is given a job
@@ -54,7 +57,8 @@ def job_files(paths: Iterable[str | os.PathLike[str]]) -> JobFiles:
         hint = "open one by its own path, or add the traces of the same ranks"
         raise UsageError(f"{', '.join(given)} has only ExecutionTraces, which record no times", hint=hint)
     files = [RankFile(path, rank, _host(path.name)) for path, rank in zip(traces, ranks_by_name(traces), strict=True)]
-    return _with_execution_traces(files, calls) if calls else JobFiles(files, [])
+    job = _with_execution_traces(files, calls) if calls else JobFiles(files, [])
+    return job._replace(captures=tuple(captures))
 
 
 def _with_execution_traces(files: list[RankFile], calls: list[Path]) -> JobFiles:
@@ -102,7 +106,30 @@ def _may_be_profile(entry: Path) -> bool:
 
 def is_job(paths: Sequence[str]) -> bool:
     """Whether these are many ranks and not one profile: several paths, a folder, or a pattern."""
+    if len(paths) == 1 and captured_trace(Path(paths[0])) is not None:
+        return False
     return len(paths) > 1 or any(is_job_folder(Path(path)) or _is_pattern(path) for path in paths)
+
+
+def captured_trace(path: Path) -> CapturedTrace | None:
+    """The trace of a folder that has one, and the captures of its graphs beside it or in a folder of their own."""
+    if not is_job_folder(path):
+        return None
+    try:
+        entries = sorted(_entries(path))
+        captures = captures_in(entries)
+    except OSError:
+        return None  # opening it reports what is wrong
+    if not captures:
+        return None
+    from warplens.ranks.file_heads import is_converted, is_execution_trace
+
+    profiles = [entry for entry in entries if _may_be_profile(entry) and entry not in set(captures)]
+    calls = [entry for entry in profiles if is_execution_trace(entry)]
+    traces = [entry for entry in profiles if entry not in calls and not is_converted(entry)]
+    if len(traces) != 1 or len(calls) > 1:
+        return None
+    return CapturedTrace(traces[0], tuple(captures), calls[0] if calls else None)
 
 
 def _is_pattern(text: str) -> bool:
@@ -116,7 +143,7 @@ def _is_pattern(text: str) -> bool:
 def _profiles_in(folder: Path) -> list[Path]:
     """Traces and bundles, those of folders in it where it has none itself; without what was converted from them."""
     try:
-        own = [entry for entry in folder.iterdir() if not (entry.name.startswith(".") or is_incomplete(entry.name))]
+        own = _entries(folder)
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}") from error
     profiles = [entry for entry in own if _may_be_profile(entry)]
@@ -125,6 +152,10 @@ def _profiles_in(folder: Path) -> list[Path]:
 
         return [profile for profile in profiles if not is_converted(profile)]
     return [path for entry in own if entry.is_dir() for path in _profiles_in(entry)]
+
+
+def _entries(folder: Path) -> list[Path]:
+    return [entry for entry in folder.iterdir() if not (entry.name.startswith(".") or is_incomplete(entry.name))]
 
 
 def _nothing_in(given: Sequence[str]) -> UsageError:

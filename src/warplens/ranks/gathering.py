@@ -46,7 +46,8 @@ def gathered(
     if described:
         notes.append(JobNote("info", f"ExecutionTraces describe the collectives of {plural(described, 'rank')}"))
     if len(kept) == 1:
-        notes.append(JobNote("info", "one rank only: there is nothing to compare it with"))
+        as_trace = f"--rank {kept[0].facts.rank} opens it as a trace"
+        notes.append(JobNote("info", f"one rank only: there is nothing to compare it with; {as_trace}"))
     return Job(tuple(kept), tuple(failed), tuple(notes))
 
 

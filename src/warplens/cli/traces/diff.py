@@ -112,15 +112,17 @@ def _open(args: argparse.Namespace) -> Comparison:
         "rules": args.rules,
         "gap_us": parse_duration(args.gap) / 1e3,
         "max_size": args.max_size,
+        "graph_captures": args.graph_capture,
         "phase": args.phase,
     }
     step_ms = _step_times_ms(args.step_time)
     if args.steps or args.b is None:
         return _compare_steps(args, options)
     if _are_jobs(args):
-        if any(step_ms) or args.timeline == "corrected" or args.whole or args.phase:
+        if any(step_ms) or args.timeline == "corrected" or args.whole or args.phase or args.graph_capture:
             raise UsageError(
-                "--step-time, --timeline, --phase and --whole are for two traces", hint="--rank N compares one rank"
+                "--step-time, --timeline, --phase, --graph-capture and --whole are for two traces",
+                hint="--rank N compares one rank",
             )
         return _compare_jobs(args, options)
     larger = max((Path(args.a), Path(args.b)), key=lambda path: path.stat().st_size if path.is_file() else 0)
