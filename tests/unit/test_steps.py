@@ -225,3 +225,19 @@ def test_a_number_that_comes_again_is_noted(opened: Opened) -> None:
     profile = opened([*events, op("aten::mm", 10, 20), launch(12, 5, 1), kernel("k", 30, 10, 1)])
     assert [note.count for note in profile.trace.quality.notes if note.code == "repeated_steps"] == [2]
     assert profile.trace.steps["step"].to_list() == [5, 6, 7]
+
+
+def test_generations_of_a_diffusion_model_are_steps_and_have_a_rate(opened: Opened) -> None:
+    one = opened([annotation("execute_diffusion_2_256x512", 0, 4000), *work(10, 1, "a", 30, 40)])
+    assert marks(one) == [(0, "execute_diffusion_2_256x512", 0, 4000)]
+    assert detail_of(one, "generations") == "2 images of 256x512 in 4.000 ms as recorded, 500 images/s"
+    assert not one.trace.quality.has("no_steps")
+    assert "iterations" not in one.table_names or not one.table("iterations").frame.height
+    without_batch = opened([annotation("execute_diffusion_1024x768_bf16", 0, 100), *work(10, 1, "a", 30, 40)])
+    assert detail_of(without_batch, "generations") == "1024x768 in 100.0 µs as recorded"
+
+
+def test_a_generation_inside_a_marked_step_is_noted_and_the_program_marks_the_steps(opened: Opened) -> None:
+    profile = opened([*TWO_STEPS, annotation("execute_diffusion_1_256x256", 5, 90)])
+    assert [number for number, *_ in marks(profile)] == [4, 5]
+    assert profile.trace.quality.has("generations")

@@ -10,6 +10,9 @@
 - any program, as Warplens's workloads do: `generate[EXTEND bs=1 c_sq=512 c_sk=512 c_sqsq=… c_sqsk=…]` and
   `generate[DECODE bs=1 g_sq=1 g_sk=513 g_sqsq=1 g_sqsk=513]`
 
+Diffusion models are marked around a whole generation, not around a pass, and have no tokens: `parse_generation` reads
+`execute_diffusion_1_256x256` (images, height, width) and `execute_diffusion_256x256_bf16`.
+
 Hugging Face's `generate` marks nothing.
 """
 
@@ -72,6 +75,13 @@ class CaptureMark(msgspec.Struct, frozen=True):
     mode: str
 
 
+class GenerationMark(msgspec.Struct, frozen=True):
+    """Around the generation of images or of a video by a diffusion model, all of its denoising passes together."""
+
+    size: str
+    images: int | None = None
+
+
 NOTHING: Final = RequestSums(0, 0, 0, 0, 0)
 _N = r"([0-9]{1,18})"
 _SUMS = rf"\(sq{_N}sk{_N}sqsq{_N}sqsk{_N}\)"
@@ -83,6 +93,7 @@ ATOM: Final = LazyPattern(r"(prefill|decode)\[(.{0,480})\]")
 TENSORRT_LLM: Final = LazyPattern(
     rf"(?:\[Executor\] )?(?:_forward_step(?: {_N})?|executeStep): {_N} ctx reqs, (?:{_N} ctx tokens, )?{_N} gen reqs"
 )
+DIFFUSION: Final = LazyPattern(r"execute_diffusion_(?:([0-9]{1,9})_)?([0-9]{1,6}x[0-9]{1,6})(?:_[A-Za-z0-9]{1,16})?")
 CAPTURE: Final = LazyPattern(rf"capture_{_N}_([A-Za-z][A-Za-z0-9_]{{0,31}})")
 PAIR: Final = LazyPattern(r"([a-z_]{1,16})=([0-9]{1,18})(?:/([0-9]{1,18}))?")
 
@@ -122,6 +133,16 @@ def parse_capture(name: str) -> CaptureMark | None:
     """The mark around the capture of a graph (`capture_32_DECODE`, `capture_8192_PIECEWISE`), or None."""
     match = CAPTURE.fullmatch(name) if len(name) <= LONGEST_NAME else None
     return CaptureMark(int(match[1]), match[2]) if match else None
+
+
+def parse_generation(name: str) -> GenerationMark | None:
+    """The mark of a diffusion model's generation, or None.
+
+    >>> parse_generation("execute_diffusion_4_1024x768")
+    GenerationMark(size='1024x768', images=4)
+    """
+    match = DIFFUSION.fullmatch(name) if len(name) <= LONGEST_NAME else None
+    return GenerationMark(match[2], int(match[1]) if match[1] else None) if match else None
 
 
 def _phase(context: RequestSums, generation: RequestSums) -> Phase:

@@ -19,6 +19,11 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "no_shapes": (INFO, "no shapes: ops cannot be split by size (record with record_shapes=True)"),
     "no_steps": (INFO, "no steps marked: totals are for the whole trace (call prof.step() each iteration)"),
     "steps_guessed": (INFO, "steps are inferred from {detail}, not from ProfilerStep marks"),
+    "generations": (
+        INFO,
+        "{count:generation} of a diffusion model marked ({detail}): each is a whole generation without tokens, "
+        "so the tables of serving leave it out",
+    ),
     "plain_step": (INFO, "{detail}"),
     "corrected_times": (INFO, "times are corrected for what recording cost: {detail}"),
     "passes_inferred": (

@@ -1,4 +1,4 @@
-"""Steps: from `ProfilerStep#` marks or a serving engine's marks of its passes, else from an annotation that repeats."""
+"""Steps: from marks of the program, of a serving engine's passes or of generations, else from what repeats."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from warplens.model.iteration_marks import parse_mark
+from warplens.model.iteration_marks import GenerationMark, parse_generation, parse_mark
 from warplens.model.kinds import NESTED, NONE
 from warplens.model.quality import Note
 from warplens.model.trace import SIDE_FRAMES, Ints, Trace
+from warplens.units import format_ms, plural
 
 PROFILER_STEP = re.compile(r"ProfilerStep#([0-9]{1,10})")
 OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
@@ -35,6 +36,9 @@ class Marks(NamedTuple):
 
 
 def mark_steps(trace: Trace) -> Trace:
+    generations = _generations(trace)
+    if generations is not None:
+        trace = trace.with_columns(_generations_note(generations))
     marks = _marked(trace) or _repeating_annotation(trace) or _optimizer_steps(trace)
     if marks is None:
         # One pass of a served model is no step, but whoever serves it does not call prof.step() either.
@@ -78,7 +82,25 @@ def _marks(trace: Trace, rows: Ints, numbers: list[int], names: list[str], origi
 
 def _marked(trace: Trace) -> Marks | None:
     """Steps that the program marks, else the passes of a served model: a step may be a whole answer of many passes."""
-    return _profiler_steps(trace) or _served_passes(trace)
+    return _profiler_steps(trace) or _served_passes(trace) or _generations(trace)
+
+
+def _generations(trace: Trace) -> Marks | None:
+    """Generations that a diffusion model's engine marks: one is enough, as it says itself what it is."""
+    rows, names = _annotations(trace)
+    chosen = [index for index, name in enumerate(names) if parse_generation(name) is not None]
+    if not chosen:
+        return None
+    return _marks(trace, rows[chosen], list(range(len(chosen))), [names[index] for index in chosen], "")
+
+
+def _generations_note(marks: Marks) -> Note:
+    mark = parse_generation(marks.names[0]) or GenerationMark("")
+    images = f"{plural(mark.images, 'image')} of " if mark.images else ""
+    median_ns = float(np.median(marks.end - marks.start))
+    rate = f", {mark.images / median_ns * 1e9:.3g} images/s" if mark.images and median_ns else ""
+    detail = f"{images}{mark.size} in {format_ms(median_ns / 1e6)} as recorded{rate}"
+    return Note("generations", len(marks.names), detail)
 
 
 def _is_served(trace: Trace) -> bool:
