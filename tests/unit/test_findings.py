@@ -167,7 +167,7 @@ def test_every_gain_is_a_number(opened: Opened) -> None:
         ([kernel(GEMM, 0, 0)], "No GPU time: every GPU event of this trace lasts 0 ns."),
         ([op("aten::mm", 0, 5)], "CPU only: this trace has no GPU work."),
         ([kernel(GEMM, 0, 60), kernel(ALL_REDUCE, 60, 40)], "Communication-bound: 40.0 % of the time is exposed communication."),
-        ([kernel(GEMM, 0, 90), kernel(ELEMENTWISE, 100, 10)], "GPU-bound: the GPU is busy 90.9 % of the time; GEMM takes 90 % of the GPU time."),
+        ([kernel(GEMM, 0, 90), kernel(ELEMENTWISE, 100, 10)], "GPU-bound: the GPU is busy 90.9 % of the time; GEMM takes 81.8 % of it."),
     ],
     ids=["idle", "no durations", "no gpu", "communication", "gpu"],
 )  # fmt: skip

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+import warplens
 from finding_traces import BF16, GEMM, H200, by_code, inputs
 from serving_traces import ALL_REDUCE, Work, asynchronous, decode_loop, passes, vllm
-from support import Opened
+from support import ROOT, Opened
 from warplens.model.targets import RowTarget
 
 DECODE = [vllm(decode=32)] * 10
@@ -131,7 +132,15 @@ def test_the_verdict_begins_with_what_is_served(opened: Opened) -> None:
     verdict = opened(decode_loop(20, prompts_at=(0,)), H200).verdict()
     assert "in all" not in verdict.partition(". ")[0]  # the steady state has no prompts
     between = opened(decode_loop(40, prompts_at=(10, 20)), H200).verdict()
-    assert "; 124,718 tokens/s generated in all. " in between
+    assert "; 124,718 tokens/s generated in all, as recorded. GPU-bound: " in between
     assert verdict.startswith(
         "Decode: 32 requests, 160,000 tokens/s, 200.0 µs a pass; prefill: 1 request, 975,238 tokens/s"
+    )
+    assert verdict.endswith(", as recorded. GPU-bound: the GPU is busy 79.8 % of the time; GEMM takes 59.3 % of it.")
+
+
+def test_the_verdict_of_a_served_model_has_the_pass_as_its_only_base() -> None:
+    profile = warplens.open(ROOT / "samples" / "serving" / "served.json.gz", cache=False)
+    assert profile.verdict().partition(", as recorded. ")[2] == (
+        "GPU-bound: 8.1 ms a pass; a faster host would save 0.6 ms, a faster GPU up to 6.2 ms."
     )

@@ -26,6 +26,7 @@ def test_a_served_model_has_its_rates_and_the_time_between_tokens() -> None:
         phase=["prefill", "decode", "all"],
         requests=[1.0, 31.6, 20.0],
         tokens_per_s=[29174.0, 3891.4, 11786.0],
+        plain_tokens_per_s=[None, 4105.2, None],
         median_ms=[70.2, 8.1, 8.1],
         mfu_percent=[40.0, 2.0, 12.34],
         mbu_percent=[10.0, 60.0, 50.0],
@@ -34,8 +35,8 @@ def test_a_served_model_has_its_rates_and_the_time_between_tokens() -> None:
         "token_latency", part=["interval", "attention"], p50_ms=[8.1, 1.5], p90_ms=[9.0, 1.5], p99_ms=[78.3, 2.0]
     )
     assert words([*serving_tiles([phases, latency])]) == [
-        ("Decode", "3,891 tokens/s", "8.1 ms a pass · 32 requests"),
-        ("Prefill", "29,174 tokens/s", "70.2 ms a pass · 1 request"),
+        ("Decode", "3,891 tokens/s", "8.1 ms a pass · 32 requests · about 4,105 without profiler"),
+        ("Prefill", "29,174 tokens/s", "70.2 ms a pass · 1 request · recorded"),
         ("Between two tokens", "8.1 ms", "p90 9.0 ms · p99 78.3 ms"),
     ]
     assert words([*serving_rates([phases])]) == [("MFU", "12.3 %", "MBU 50.0 %")]
@@ -48,11 +49,12 @@ def test_figures_that_a_served_trace_lacks_are_left_out() -> None:
         phase=["mixed"],
         requests=pl.Series([None], dtype=pl.Float64),
         tokens_per_s=pl.Series([None], dtype=pl.Float64),
+        plain_tokens_per_s=pl.Series([None], dtype=pl.Float64),
         median_ms=[3.0],
         mfu_percent=pl.Series([None], dtype=pl.Float64),
         mbu_percent=pl.Series([None], dtype=pl.Float64),
     )
-    assert words([*serving_tiles([phases])]) == [("Mixed passes", "–", "3.0 ms a pass")]
+    assert words([*serving_tiles([phases])]) == [("Mixed passes", "–", "3.0 ms a pass · recorded")]
     assert serving_rates([phases]) == []
 
 

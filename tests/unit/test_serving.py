@@ -8,7 +8,7 @@ import pytest
 import warplens
 from finding_traces import inputs
 from serving_traces import GEMM, Work, asynchronous, decode_loop, generate_loop, mark, passes, vllm
-from support import SHARED, Opened, annotation, frame, kernel, launch, op
+from support import ROOT, SHARED, Opened, annotation, frame, kernel, launch, op
 from warplens.analyses.serving.iterations import find_iterations
 from warplens.errors import WarplensError
 
@@ -252,3 +252,23 @@ def test_steps_that_the_program_marks_may_have_many_passes(opened: Opened) -> No
     profile = opened([annotation("ProfilerStep#3", 0, 5000), *decode_loop(6, prompts_at=(0,))])
     assert columns(profile, "steps", "step", "count") == [(3, 12)]
     assert len(profile.table("iterations")) == 6
+
+
+def test_rates_without_the_profiler_are_those_of_the_corrected_timeline() -> None:
+    profile = warplens.open(ROOT / "samples" / "serving" / "bloom_tokens.json.gz", cache=False).with_timeline()
+    phases = profile.table("serving_phases")
+    plain = dict(phases.frame.select("phase", "plain_tokens_per_s").rows())
+    corrected = dict(profile.corrected().table("serving_phases").frame.select("phase", "tokens_per_s").rows())
+    assert plain == pytest.approx(corrected, rel=0.01)
+    recorded = dict(phases.frame.select("phase", "tokens_per_s").rows())
+    assert plain["decode"] > 1.3 * recorded["decode"]  # the host is the limit
+    interval = profile.table("token_latency").frame.filter(pl.col("part") == "interval")
+    assert interval["plain_p50_ms"][0] < 0.8 * interval["p50_ms"][0]
+    assert any(note.startswith("times and rates are as recorded") for note in phases.notes)
+    assert f"27.0 tokens/s (about {plain['decode']:.1f} plain), " in profile.verdict()
+
+
+def test_rates_that_recording_does_not_slow_are_said_to_be_recorded() -> None:
+    profile = warplens.open(ROOT / "samples" / "serving" / "served.json.gz", cache=False).with_timeline()
+    assert profile.table("serving_phases").frame["plain_tokens_per_s"].null_count() == 3
+    assert any(note.endswith("less than 1 % of the step by estimate") for note in profile.table("iterations").notes)

@@ -26,6 +26,7 @@ class PhaseRow(NamedTuple):
     mbu_percent: float | None
     costed_percent: float | None
     generated_per_s: float | None
+    plain_tokens_per_s: float | None
 
 
 def serving_sentence(tables: Mapping[str, Table]) -> str:
@@ -42,7 +43,7 @@ def serving_sentence(tables: Mapping[str, Table]) -> str:
         if row.phase == ALL and row.generated_per_s and row.generated_per_s not in alone
     ]
     text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}." if text else ""
+    return f"{text[0].upper()}{text[1:]}, as recorded." if text else ""
 
 
 def _phase_text(row: PhaseRow) -> str:
@@ -52,11 +53,17 @@ def _phase_text(row: PhaseRow) -> str:
         used = {}
     parts = [
         f"{_number(row.requests)} request{'' if row.requests == 1 else 's'}" if row.requests is not None else "",
-        f"{_number(row.tokens_per_s)} tokens/s" if row.tokens_per_s is not None else "",
+        f"{_number(row.tokens_per_s)} tokens/s{_plain(row)}" if row.tokens_per_s is not None else "",
         f"{format_ms(row.median_ms)} a pass",
         *(f"{name} {_at_least(row)}{share:.1f} %" for name, share in used.items() if share is not None),
     ]
     return f"{row.phase}: {', '.join(part for part in parts if part)}"
+
+
+def _plain(row: PhaseRow) -> str:
+    """The rate without the profiler, of passes that generate: the others' is in the table."""
+    is_told = row.plain_tokens_per_s is not None and row.phase != "prefill"
+    return f" (about {_number(row.plain_tokens_per_s)} plain)" if is_told else ""
 
 
 def _number(value: float | None) -> str:

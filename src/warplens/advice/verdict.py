@@ -21,6 +21,7 @@ from warplens.advice.serving_verdict import serving_sentence
 from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.model.idle_causes import DEPENDENCY, LAUNCHING, SHORT_GAPS, UNKNOWN, largest_cause
+from warplens.model.iteration_marks import parse_mark
 from warplens.model.table import Table
 from warplens.units import format_short_ms, listed
 
@@ -41,6 +42,7 @@ FASTER: Final = {
     COMMUNICATION: "free communication",
     STREAMS: "no waits between streams",
 }
+ALL_PERCENT: Final = 99.0
 EARLIER_SHARE: Final = 0.05
 """From this share of the time on, waits for work from before the recording are named."""
 
@@ -63,7 +65,7 @@ def _by_bounds(figures: TraceFigures, bounds: StepBounds) -> str:
     earlier = _amount(bounds.earlier_ms, bounds)
     if is_mostly_earlier(bounds):
         return f"Mostly idle: {earlier} of {about}{whole} are waits for work from before the recording; {savings}."
-    of = "a step" if figures.has_steps else "in all"
+    of = f"a {_step_name(figures)}" if figures.has_steps else "in all"
     if bounds.earlier_ms > EARLIER_SHARE * bounds.plain_ms:
         of += f", {earlier} of it behind earlier work"
     return f"{bound_name(limiting)}: {about}{whole} {of}; {savings}{_more(figures, limiting)}."
@@ -105,7 +107,20 @@ def _more(figures: TraceFigures, limiting: tuple[str, ...]) -> str:
         cause = largest_cause(times)
         is_idle = figures.percent("idle") >= THRESHOLDS.idle_percent and cause
         return f"; the GPU is idle mostly because {BECAUSE[cause]}" if is_idle else ""
-    return f"; {_top_category(figures)}" if GPU in limiting and COMMUNICATION not in limiting else ""
+    is_told = GPU in limiting and COMMUNICATION not in limiting and not _has_phases(figures)
+    return f"; {_top_category(figures)}" if is_told else ""
+
+
+def _step_name(figures: TraceFigures) -> str:
+    """Passes of a served model are its steps, unless the program marks others."""
+    names = figures.frame("steps")["name"].head(1).to_list()
+    return "pass" if names and parse_mark(names[0]) is not None else "step"
+
+
+def _has_phases(figures: TraceFigures) -> bool:
+    """Prefill and decode do different work: what takes most of both together says nothing of either."""
+    phases = figures.tables.get("serving_phases")
+    return phases is not None and phases.frame.height > 1
 
 
 def _by_busy_time(figures: TraceFigures) -> str:
@@ -118,12 +133,18 @@ def _by_busy_time(figures: TraceFigures) -> str:
         return f"{name}: the GPU is idle {idle:.1f} % of the time, mostly because {cause}."
     if exposed >= COMMUNICATION_BOUND_PERCENT:
         return f"Communication-bound: {exposed:.1f} % of the time is exposed communication."
-    return f"GPU-bound: the GPU is busy {figures.percent('busy'):.1f} % of the time; {_top_category(figures)}."
+    top = figures.categories[0]
+    category = f"{top.kernel_category} takes {figures.percent('busy') * top.percent / 100:.1f} % of it"
+    busy = f"the GPU is busy {figures.percent('busy'):.1f} % of the time"
+    return f"GPU-bound: {busy}; {category}{_in_graphs(figures)}."
 
 
 def _top_category(figures: TraceFigures) -> str:
+    """In the unit of the step's time, whose part it is."""
+    assert figures.bounds is not None
     top = figures.categories[0]
-    return f"{top.kernel_category} takes {top.percent:.0f} % of the GPU time{_in_graphs(figures)}"
+    taken_ms = min(figures.bounds.plain_ms, top.percent / 100 * figures.base.measures_ms["busy"])
+    return f"{top.kernel_category} takes {_amount(taken_ms, figures.bounds)} of it{_in_graphs(figures)}"
 
 
 def _in_graphs(figures: TraceFigures) -> str:
@@ -131,7 +152,9 @@ def _in_graphs(figures: TraceFigures) -> str:
     frame = figures.frame("launch_categories")
     inside, whole = float(frame.filter("is_graph")["total_us"].sum()), float(frame["total_us"].sum())
     percent = 100 * inside / whole if whole else 0.0
-    return f" ({percent:.0f} % of it inside graph launches)" if percent >= THRESHOLDS.graph_percent else ""
+    if percent < THRESHOLDS.graph_percent:
+        return ""
+    return f"; {'all' if percent > ALL_PERCENT else 'most'} GPU work is inside graph launches"
 
 
 def _without_gpu(quality: Table) -> str:

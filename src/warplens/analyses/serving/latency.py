@@ -12,8 +12,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.serving.iterations import served, windows
+from warplens.analyses.serving.iterations import Windows, served, windows
 from warplens.analyses.serving.notes import notes
+from warplens.analyses.serving.plain_times import plain_times
 from warplens.analyses.serving.steady import steady_state
 from warplens.analyses.serving.tables import GROUPS, OTHER, iteration_rows
 from warplens.analyses.shared import shared
@@ -57,6 +58,12 @@ LATENCY_COLUMNS: Final = (
     Column("p99_ms", "99 of 100 are at most this", "ms", pl.Float64),
     Column("max_ms", "longest", "ms", pl.Float64),
     Column("percent", "share of the mean interval", "%", pl.Float64),
+    Column(
+        "plain_p50_ms",
+        "median of the interval without the profiler, simulated; empty where not known",
+        "ms",
+        pl.Float64,
+    ),
     Column("meaning", "what it is", "", pl.String),
 )
 SLOW_COLUMNS: Final = (
@@ -93,7 +100,9 @@ def token_latency(work: Workspace) -> Table:
         p50, p90, p99 = _percentiles(values, tokens)
         mean = summed / max(1, int(tokens.sum()))
         share = 100 * summed / whole if whole else 0.0
-        rows.append((name, int(tokens.sum()), mean, p50, p90, p99, float(values.max()), share, MEANINGS[name]))
+        plain = _plain_p50_ms(work) if name == "interval" else None
+        longest = float(values.max())
+        rows.append((name, int(tokens.sum()), mean, p50, p90, p99, longest, share, plain, MEANINGS[name]))
     empty = () if len(frame) else ("fewer than two passes generate: there is no time between two tokens",)
     return Table.from_rows("token_latency", *TABLES["token_latency"], rows, *empty, *notes(work))
 
@@ -127,16 +136,8 @@ def _slow_row(row: dict[str, object], usual: dict[str, float]) -> tuple[object, 
 @shared
 def _parts(work: Workspace) -> pl.DataFrame:
     """One row per interval between two passes that generate, in steady state where there is one: parts in ms."""
-    found, times, rows = served(work), windows(work), iteration_rows(work)
-    assert found is not None
-    generating = np.array([span.mark.phase != "prefill" for span in found.spans]) & times.has_gpu
-    ordered = times.order[generating[times.order]]
-    chosen = steady_state(work).chosen
-    pairs = [(before, own) for before, own in zip(ordered[:-1].tolist(), ordered[1:].tolist(), strict=True)
-             if (chosen[before] and chosen[own]) or not chosen.any()]  # fmt: skip
-    before, own = (np.array(side, np.int64) for side in (zip(*pairs, strict=True) if pairs else ((), ())))
-    between = times.end_ns[own] - times.end_ns[before] - times.time_ns[own]
-    own, between, tokens = _waiting_and_new(rows, times.order, own, between)
+    times, rows = windows(work), iteration_rows(work)
+    own, between, tokens = _intervals(work, times)
     interval = times.time_ns[own] + between
     late = _late_ns(work, own)
     inside = times.time_ns[own] - times.gap_ns[own] - times.busy_ns[own] + _busy_in_gap(work, own)
@@ -154,6 +155,29 @@ def _parts(work: Workspace) -> pl.DataFrame:
         frame["generated_tokens"].alias("requests"),
         pl.Series("tokens", tokens),
     ).rename(GROUP_NAMES)
+
+
+def _intervals(work: Workspace, times: Windows) -> tuple[Ints, Ints, Ints]:
+    """The passes that end an interval, the time of prompts in each, and its tokens, with these times of passes."""
+    found = served(work)
+    assert found is not None
+    generating = np.array([span.mark.phase != "prefill" for span in found.spans]) & times.has_gpu
+    ordered = times.order[generating[times.order]]
+    chosen = steady_state(work).chosen
+    pairs = [(before, own) for before, own in zip(ordered[:-1].tolist(), ordered[1:].tolist(), strict=True)
+             if (chosen[before] and chosen[own]) or not chosen.any()]  # fmt: skip
+    before, own = (np.array(side, np.int64) for side in (zip(*pairs, strict=True) if pairs else ((), ())))
+    between = times.end_ns[own] - times.end_ns[before] - times.time_ns[own]
+    return _waiting_and_new(iteration_rows(work), times.order, own, between)
+
+
+def _plain_p50_ms(work: Workspace) -> float | None:
+    plain = plain_times(work)
+    if plain is None:
+        return None
+    own, between, tokens = _intervals(work, plain.windows)
+    interval_ms = (plain.windows.time_ns[own] + between).astype(np.float64) * (plain.scale / 1e6)
+    return _percentiles(interval_ms, tokens)[0]
 
 
 def _waiting_and_new(rows: pl.DataFrame, order: Ints, own: Ints, between: Ints) -> tuple[Ints, Ints, Ints]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from warplens.analyses.serving.iterations import INFERRED, held_until, served
+from warplens.analyses.serving.plain_times import recording_note
 from warplens.analyses.serving.rates import iteration_work
 from warplens.analyses.serving.steady import steady_state
 from warplens.analyses.shared import shared
@@ -20,7 +21,7 @@ LOW_COVER_PERCENT: Final = 50.0
 def notes(work: Workspace) -> tuple[str, ...]:
     found = served(work)
     assert found is not None
-    texts = [steady_state(work).text]
+    texts = [steady_state(work).text, recording_note(work)]
     if found.source == INFERRED:
         texts.insert(0, f"no engine marked its iterations: they are inferred from {found.reason}")
     own = found.event_iteration

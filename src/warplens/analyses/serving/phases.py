@@ -34,6 +34,11 @@ PHASE_COLUMNS: Final = (
     Column("mfu_percent", "known operations over what the GPU could do in that time", "%", pl.Float64),
     Column("mbu_percent", "known bytes over what the memory could move in that time", "%", pl.Float64),
     Column("costed_percent", "share of the GPU time whose operations and bytes are known", "%", pl.Float64),
+    Column("plain_median_ms", "median_ms without the profiler, simulated; empty where not known", "ms", pl.Float64),
+    Column(
+        "plain_tokens_per_s", "tokens_per_s without the profiler, simulated; empty where not known", "1/s", pl.Float64
+    ),
+    Column("plain_generated_per_s", "of those, generated tokens", "1/s", pl.Float64),
     Column("kernel_ms", "sum of the durations of its GPU events", "ms", pl.Float64),
     Column("gemm_ms", "of that, matrix products", "ms", pl.Float64),
     Column("attention_ms", "of that, attention", "ms", pl.Float64),
@@ -55,7 +60,7 @@ TABLES: Final = {
     "serving_categories": ("one row per phase of serving and kernel category", CATEGORY_COLUMNS),
 }
 SUMMED: Final = ("prefill_tokens", "decode_tokens", "generated_tokens", "time_ms", "gap_ms", "busy_ms", "kernel_ms",
-                 "costed_ms", "flop", "bytes", *GROUPS, OTHER)  # fmt: skip
+                 "costed_ms", "flop", "bytes", "plain_ms", *GROUPS, OTHER)  # fmt: skip
 
 
 def serving_phases(work: Workspace) -> Table:
@@ -65,11 +70,17 @@ def serving_phases(work: Workspace) -> Table:
     everything = _summed(rows)
     # Where a phase has iterations in steady state, its rates are theirs.
     in_steady = pl.col("steady") | ~pl.col("steady").any().over("phase")
-    generated = pl.when(pl.col("time_ms") > 0).then(1e3 * pl.col("generated_tokens") / pl.col("time_ms"))
+    generated, plain_generated = (
+        pl.when(pl.col(name) > 0).then(1e3 * pl.col("generated_tokens") / pl.col(name))
+        for name in ("time_ms", "plain_ms")
+    )
+    plain = pl.when(pl.col("plain_ms") > 0).then(pl.col("tokens_per_s") * pl.col("time_ms") / pl.col("plain_ms"))
     rates = _summed(rows.filter(in_steady)).with_columns(
         *rate_columns(limits.flops, limits.bytes_per_s), generated.alias("generated_per_s")
     )
-    shown = ("phase", "requests", "tokens_per_s", "generated_per_s", "mfu_percent", "mbu_percent", "costed_percent")
+    rates = rates.with_columns(plain.alias("plain_tokens_per_s"), plain_generated.alias("plain_generated_per_s"))
+    shown = ("phase", "requests", "tokens_per_s", "generated_per_s", "mfu_percent", "mbu_percent", "costed_percent",
+             "plain_tokens_per_s", "plain_generated_per_s")  # fmt: skip
     busy = pl.when(pl.col("time_ms") > 0).then(100 * pl.col("busy_ms") / pl.col("time_ms")).otherwise(0.0)
     frame = everything.drop("requests").join(rates.select(shown), on="phase", how="left")
     frame = frame.with_columns(busy.alias("busy_percent"))
@@ -91,6 +102,7 @@ def _summed(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("steady").sum().cast(pl.Int64).alias("steady_iterations"),
         pl.col("requests").mean(),
         pl.col("time_ms").median().alias("median_ms"),
+        pl.col("plain_ms").median().alias("plain_median_ms"),
         *map(total, SUMMED),
     )
 

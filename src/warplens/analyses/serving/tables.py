@@ -9,6 +9,7 @@ import polars as pl
 
 from warplens.analyses.serving.iterations import served, windows
 from warplens.analyses.serving.notes import notes
+from warplens.analyses.serving.plain_times import plain_times
 from warplens.analyses.serving.rates import iteration_work, peaks
 from warplens.analyses.serving.shares import (
     exposed_communication_ns,
@@ -66,6 +67,7 @@ COLUMNS: Final = (
     Column("mbu_percent", "known bytes over what the memory could move in time_ms", "%", pl.Float64),
     Column("costed_percent", "share of kernel_ms whose operations and bytes are known", "%", pl.Float64),
     Column("kv_cache_bytes", "keys and values that attention reads, where its sizes are known", "bytes", pl.Int64),
+    Column("plain_ms", "time_ms without the profiler, simulated; empty where not known or the same", "ms", pl.Float64),
     Column("steady", "in steady state, which rates are taken from", "", pl.Boolean),
     Column("name", "name of the mark", "", pl.String),
 )
@@ -106,6 +108,7 @@ def iteration_rows(work: Workspace) -> pl.DataFrame:
             "bytes": sums.bytes,
             "costed_ms": sums.costed_ns / 1e6,
             "kv_cache_bytes": sums.cache_bytes.astype(np.int64),
+            "plain_ms": _plain_ms(work),
             "steady": steady_state(work).chosen,
             "name": [span.name for span in found.spans],
         }
@@ -118,6 +121,13 @@ def iteration_rows(work: Workspace) -> pl.DataFrame:
         pl.col("count").fill_null(0),
         *(pl.col(name).fill_null(0.0) for name in (*GROUPS, OTHER)),
     )
+
+
+def _plain_ms(work: Workspace) -> pl.Series:
+    plain = plain_times(work)
+    if plain is None:
+        return pl.repeat(None, len(windows(work).time_ns), dtype=pl.Float64, eager=True)
+    return plain.time_ms
 
 
 def rate_columns(peak_flops: float, peak_bytes: float) -> list[pl.Expr]:
