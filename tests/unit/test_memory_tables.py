@@ -26,6 +26,7 @@ from memory_snapshots import (
     written,
 )  # fmt: skip
 from support import Opened, kernel, memory, op
+from support import frame as call
 from warplens.outputs.summary_lists import memory_text
 from warplens.profiles.reopened import ReopenedProfile
 
@@ -295,3 +296,44 @@ def test_a_kept_report_knows_what_missing_tables_need(opened: Opened) -> None:
             again.table(name)
     with pytest.raises(warplens.UsageError, match="did you mean kernels"):
         again.table("kernelz")
+
+
+def layers_with_caches(count: int, *, freed_together: bool = True) -> list[dict[str, Any]]:
+    """A forward pass whose layers each make a key, kept to the end or to the end of the layer, and a scratch tensor."""
+    events, total, live = [call("nn.Module: Model_0", 0, 100 * count + 50), kernel("k", 20, 5)], 0, []
+    for number in range(count):
+        at, key, scratch = 100 * number + 1, 10_000 * (number + 1), 10_000 * (number + 1) + 5_000
+        events += [call(f"nn.Module: Layer_{number}", at, 90), call(f"nn.Module: Attention_{number}", at + 1, 40)]
+        events += [op("aten::add", at + 2, 8), op("aten::mul", at + 20, 8)]
+        events += [memory(at + 3, 4096, total + 4096, 1 << 20, address=key)]
+        events += [memory(at + 21, 512, total + 4608, 1 << 20, address=scratch)]
+        events += [memory(at + 40, -512, total + 4096, 1 << 20, address=scratch)]
+        total += 4096
+        if freed_together:
+            live.append(key)
+        else:
+            total -= 4096
+            events.append(memory(at + 80, -4096, total, 1 << 20, address=key))
+    for number, key in enumerate(reversed(live)):
+        total -= 4096
+        events.append(memory(100 * count + 10 + number, -4096, total, 1 << 20, address=key))
+    return events
+
+
+def test_what_the_attention_of_every_layer_keeps_is_a_cache(opened: Opened) -> None:
+    frame = opened(layers_with_caches(6)).table("memory_peak").frame
+    held = {(row["category"], row["module"], row["op"]): row["bytes"] for row in frame.to_dicts() if row["op"]}
+    assert held == {
+        ("kv cache", "Model/Layer_*/Attention_*", "aten::add"): 6 * 4096,
+        ("temporary", "Model/Layer_*/Attention_*", "aten::mul"): 512,
+    }
+
+
+def test_what_attention_gives_back_in_its_layer_is_no_cache(opened: Opened) -> None:
+    frame = opened(layers_with_caches(6, freed_together=False)).table("memory_peak").frame
+    assert "kv cache" not in set(frame["category"])
+
+
+def test_keys_of_a_model_that_trains_are_activations(opened: Opened) -> None:
+    events = [*layers_with_caches(6), op("autograd::engine::evaluate_function: MulBackward0", 605, 40)]
+    assert "kv cache" not in set(opened(events).table("memory_peak").frame["category"])

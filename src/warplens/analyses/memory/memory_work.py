@@ -12,7 +12,8 @@ import polars as pl
 
 from warplens.analyses.memory.classifying import Facts, classified
 from warplens.analyses.memory.history import NEVER, DeviceHistory, Ints, MemoryHistory
-from warplens.analyses.memory.labels import LOSS, Labels
+from warplens.analyses.memory.labels import BACKWARD, LOSS, OPTIMIZER, ZERO_GRAD, Labels
+from warplens.analyses.memory.layer_caches import with_layer_caches
 from warplens.model.memory_facts import MemoryFacts
 from warplens.model.quality import Note
 from warplens.units import format_bytes
@@ -28,6 +29,8 @@ class TracedPlaces(NamedTuple):
     end_label: list[str]
     module: list[str]
     line: list[str]
+    layer: list[str]
+    """The module by its number in the model, of which `module` is the pattern."""
 
 
 Places = Callable[[DeviceHistory], TracedPlaces | None]
@@ -98,7 +101,11 @@ class MemoryWork:
             *(pl.Series(name, values, dtype=pl.String) for name, values in texts.items()),
             pl.Series("is_loss", [label.is_loss for label in labels], dtype=pl.Boolean),
         ).with_columns(module, pl.col("is_loss") | pl.col("op").str.contains(LOSS.pattern))
-        return Holders(device, held.drop("named_module", "traced_module"))
+        held = held.drop("named_module", "traced_module")
+        trains = any({fact.label, fact.end_label} & {BACKWARD, OPTIMIZER, ZERO_GRAD} for fact in facts)
+        if traced is not None and not trains:
+            held = with_layer_caches(held, traced.layer)
+        return Holders(device, held)
 
     def quality_notes(self) -> list[Note]:
         notes = [*self.history.notes, *self._notes, *(note for device in self.history.devices for note in device.notes)]

@@ -25,6 +25,7 @@ from warplens.passes.climb import climb
 
 LABELS: Final = {"backward": BACKWARD, "optimizer": OPTIMIZER, "recompute": RECOMPUTE}
 """Phase of the trace: what it is called here; every other is forward."""
+PLACE: Final = ("op", "label", "module", "layer", "line")
 NEAR_NS: Final = 1_000_000
 """The allocator and the profiler note the same call within microseconds of each other."""
 
@@ -61,14 +62,15 @@ def _places(work: Workspace) -> pl.DataFrame:
     names = [LABELS.get(phase, FORWARD) for phase in MEANINGS]
     phases = np.where(nearest >= 0, marks[np.maximum(nearest, 0)], len(names))
     label = pl.Series([*names, FORWARD], dtype=pl.String).gather(np.where(inner >= 0, phases, len(names)))
-    modules = [pattern_of(path) if path else "" for path in modules_around(work, inner)]
+    layers = [path or "" for path in modules_around(work, inner)]
     lines = lines_around(work, inner)
     in_cache = np.array([CACHE_FILE.match(text) is not None for text in lines.texts], bool)[lines.codes]
     known = pl.when(pl.Series(in_cache)).then(pl.lit(CACHE)).when(pl.Series(inner) >= 0).then(label)
     return pl.DataFrame({
         "op": name_of(trace, op),
         "label": pl.select(known.otherwise(pl.lit(""))).to_series(),
-        "module": pl.Series(modules, dtype=pl.String),
+        "module": pl.Series([pattern_of(path) if path else "" for path in layers], dtype=pl.String),
+        "layer": pl.Series(layers, dtype=pl.String),
         "line": lines.text(lines.codes),
     })  # fmt: skip
 
@@ -124,11 +126,11 @@ def _nearest(events: pl.DataFrame, device: DeviceHistory, column: str) -> Ints:
 
 
 def _of_rows(work: Workspace, begin: Ints, end: Ints) -> TracedPlaces:
-    nothing = pl.DataFrame({name: [""] for name in ("op", "label", "module", "line")})
+    nothing = pl.DataFrame({name: [""] for name in PLACE})
     places = pl.concat([_places(work), nothing])
     last = len(places) - 1
     made, ended = (places[np.where(rows >= 0, rows, last)] for rows in (begin, end))
-    texts = {name: made[name].to_list() for name in ("op", "label", "module", "line")}
+    texts = {name: made[name].to_list() for name in PLACE}
     # A free in the forward pass says nothing of what was freed.
     end_label = [label if label != FORWARD else "" for label in ended["label"].to_list()]
-    return TracedPlaces(texts["op"], texts["label"], end_label, texts["module"], texts["line"])
+    return TracedPlaces(texts["op"], texts["label"], end_label, texts["module"], texts["line"], texts["layer"])
