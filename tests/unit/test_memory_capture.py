@@ -185,6 +185,8 @@ def test_what_a_model_and_its_optimizer_hold_is_named(tmp_path: Path, is_before:
     assert rows["optimizer", "rest.0.weight", "exp_avg"]["bytes"] == 24
     assert rows["gradient", "rest.0.weight", ""]["bytes"] == 24
     assert rows["buffer", "rest.1.running_mean", ""]["module"] == "Model.rest.1"
+    assert weight["classes"] == "Model/Linear_*"
+    assert rows["gradient", "rest.0.weight", ""]["classes"] == "Model/Sequential_*/Linear_*"
     assert facts["devices"] == {}
     assert any(note.startswith("no CUDA allocator here") for note in backend.notes)
 

@@ -25,7 +25,7 @@ from memory_snapshots import (
     train,
     written,
 )  # fmt: skip
-from support import Opened, kernel, memory, op
+from support import ROOT, Opened, kernel, memory, op
 from support import frame as call
 from warplens.outputs.summary_lists import memory_text
 from warplens.profiles.reopened import ReopenedProfile
@@ -337,3 +337,25 @@ def test_what_attention_gives_back_in_its_layer_is_no_cache(opened: Opened) -> N
 def test_keys_of_a_model_that_trains_are_activations(opened: Opened) -> None:
     events = [*layers_with_caches(6), op("autograd::engine::evaluate_function: MulBackward0", 605, 40)]
     assert "kv cache" not in set(opened(events).table("memory_peak").frame["category"])
+
+
+def test_modules_have_what_they_and_those_inside_hold_at_the_peak(opened: Opened) -> None:
+    table = opened(layers_with_caches(6)).table("memory_modules")
+    rows = {row["module"]: row for row in table.to_dicts()}
+    attention = rows["Model/Layer_*/Attention_*"]
+    assert (attention["bytes"], attention["kv_cache_bytes"], attention["temporary_bytes"]) == (25_088, 24_576, 512)
+    assert [rows[path]["subtree_bytes"] for path in ("Model", "Model/Layer_*")] == [25_088, 25_088]
+    assert (rows["Model"]["bytes"], rows["Model"]["depth"], attention["depth"]) == (0, 0, 2)
+    assert table.notes == ()
+
+
+def test_modules_of_a_recorded_training_account_for_its_whole_peak() -> None:
+    profile = warplens.open(ROOT / "samples" / "memory" / "conv_sgd.zip", cache=False)
+    frame = profile.table("memory_modules").frame
+    peak = profile.table("memory_timeline").frame.filter("is_peak")["allocated_bytes"].item()
+    assert frame["bytes"].sum() == peak == frame.filter(pl.col("depth") == 0)["subtree_bytes"].sum()
+    activations = profile.table("memory_peak").frame.filter(pl.col("category") == "activations")["bytes"].sum()
+    assert frame["activations_bytes"].sum() == activations
+    assert any("named by attributes" in note for note in profile.table("memory_peak").notes)
+    lines = profile.table("memory_peak").frame["line"].to_list()
+    assert not any(line.startswith("gpu_models.py") for line in lines)  # benchmarks/gpu_models.py, as elsewhere

@@ -91,8 +91,8 @@ GRAPH_TABLES: Final = {
     **later("warplens.analyses.graph.path_sums", "critical_path_sums"),
 }
 MEMORY_TABLES: Final = when_needed(
-    "warplens.analyses.memory.traced", "trace_table", "memory_peak", "memory_timeline", "allocations", "fragmentation",
-    "memory_failures", exists=has_memory, instead=memory_instead,
+    "warplens.analyses.memory.traced", "trace_table", "memory_peak", "memory_modules", "memory_timeline", "allocations",
+    "fragmentation", "memory_failures", exists=has_memory, instead=memory_instead,
     needs="a memory snapshot, or memory events of the profiler (profile_memory=True)",
 )  # fmt: skip
 """Who holds the memory, where that is recorded."""

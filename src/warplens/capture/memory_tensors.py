@@ -13,14 +13,16 @@ import sys
 import time
 import weakref
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 MOST_ROWS: Final = 100_000
 MOST_VARIABLES: Final = 10_000
 """That are looked at in the functions that are running."""
 HOST: Final = -1
+NEVER_CALLED: Final = ("ModuleList", "ModuleDict", "ParameterList", "ParameterDict")
+"""Modules that only hold others: no call of theirs is in a trace."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,15 @@ class TensorRow:
     address: int
     bytes: int
     time_ns: int
+    classes: str = ""
+    """The module by the classes around it, as traces name modules: `GPT/Block_*/Linear_*`."""
+
+
+class Owner(NamedTuple):
+    """The module that has a tensor: by the names of attributes, and by classes."""
+
+    module: str = ""
+    classes: str = ""
 
 
 class NamedTensors:
@@ -50,7 +61,7 @@ class NamedTensors:
         self._handles: list[Any] = []
         self._is_window = False
         self._held: list[TensorRow] = []
-        self._names: dict[int, tuple[str, str]] = {}
+        self._names: dict[int, tuple[str, Owner]] = {}
 
     def watch(self) -> None:
         module = self._torch.nn.modules.module
@@ -104,42 +115,44 @@ class NamedTensors:
         for parameter in _parameters(optimizer):
             if parameter.grad is not None:
                 # Its name is known later: here it is the number of the parameter's object.
-                self._gradients += self._row("gradient", str(id(parameter)), "", parameter.grad, now)
+                self._gradients += self._row("gradient", str(id(parameter)), Owner(), parameter.grad, now)
 
     def _named(self, row: TensorRow) -> TensorRow:
-        name, module = self._names.get(int(row.name), ("", ""))
-        return TensorRow(row.kind, name, module, row.state, row.device, row.address, row.bytes, row.time_ns)
+        name, owner = self._names.get(int(row.name), ("", Owner()))
+        return replace(row, name=name, module=owner.module, classes=owner.classes)
 
     def _rows_of_module(self, label: str, root: Any, now: int) -> list[TensorRow]:
         rows: list[TensorRow] = []
         for name, parameter in root.named_parameters():
-            module = _owner(label, name)
-            self._names[id(parameter)] = name, module
-            rows += self._row("parameter", name, module, parameter, now)
+            owner = _owner(label, root, name)
+            self._names[id(parameter)] = name, owner
+            rows += self._row("parameter", name, owner, parameter, now)
             if parameter.grad is not None:
-                rows += self._row("gradient", name, module, parameter.grad, now)
+                rows += self._row("gradient", name, owner, parameter.grad, now)
         for name, buffer in root.named_buffers():
-            rows += self._row("buffer", name, _owner(label, name), buffer, now)
+            rows += self._row("buffer", name, _owner(label, root, name), buffer, now)
         return rows
 
     def _rows_of_optimizer(self, optimizer: Any, now: int) -> list[TensorRow]:
         rows: list[TensorRow] = []
         for number, parameter in enumerate(_parameters(optimizer)):
-            name, module = self._names.setdefault(id(parameter), (f"parameter {number}", type(optimizer).__name__))
-            rows += self._row("parameter", name, module, parameter, now)
+            unnamed = f"parameter {number}", Owner(type(optimizer).__name__)
+            name, owner = self._names.setdefault(id(parameter), unnamed)
+            rows += self._row("parameter", name, owner, parameter, now)
             state = optimizer.state.get(parameter, {})
             for key, value in state.items() if isinstance(state, dict) else ():
-                rows += self._row("optimizer", name, module, value, now, state=str(key))
+                rows += self._row("optimizer", name, owner, value, now, state=str(key))
         return rows
 
-    def _row(self, kind: str, name: str, module: str, tensor: Any, now: int, state: str = "") -> Iterator[TensorRow]:
+    def _row(self, kind: str, name: str, owner: Owner, tensor: Any, now: int, state: str = "") -> Iterator[TensorRow]:
         with contextlib.suppress(Exception):  # of a tensor that has no memory: fake, lazy, not initialised yet
             local = getattr(tensor, "_local_tensor", tensor)
             if isinstance(local, self._torch.Tensor) and local.device.type in ("cuda", "cpu"):
                 storage = local.untyped_storage()
                 device = local.device.index or 0 if local.device.type == "cuda" else HOST
                 if storage.nbytes():
-                    yield TensorRow(kind, name, module, state, device, storage.data_ptr(), storage.nbytes(), now)
+                    place = device, storage.data_ptr(), storage.nbytes()
+                    yield TensorRow(kind, name, owner.module, state, *place, now, owner.classes)
 
     def _roots(self) -> Iterator[tuple[str, Any]]:
         """The outermost modules, each with its class as a name; a second one of a class is `Model#2`."""
@@ -195,14 +208,15 @@ def _parameters(optimizer: Any) -> Iterator[Any]:
         yield from group["params"]
 
 
-def _owner(label: str, name: str) -> str:
-    """The module that has a parameter.
-
-    >>> _owner("GPT", "layers.0.weight"), _owner("GPT", "bias")
-    ('GPT.layers.0', 'GPT')
-    """
+def _owner(label: str, root: Any, name: str) -> Owner:
+    """The module that has a parameter, inside of a root."""
     path = name.rpartition(".")[0]
-    return f"{label}.{path}" if path else label
+    classes, module = [type(root).__name__], root
+    for part in path.split(".") if path else ():
+        module = module._modules.get(part) if module is not None else None
+        if module is not None and type(module).__name__ not in NEVER_CALLED:
+            classes.append(f"{type(module).__name__}_*")
+    return Owner(f"{label}.{path}" if path else label, "/".join(classes) if module is not None else "")
 
 
 def _unique(rows: list[TensorRow]) -> list[TensorRow]:

@@ -32,6 +32,9 @@ class NamedTensor(msgspec.Struct, frozen=True):
     device: int = 0
     name: str = ""
     module: str = ""
+    """By the names of attributes: `GPT.layers.0`."""
+    classes: str = ""
+    """The same by classes, as traces name modules: `GPT/Block_*`; empty in bundles that do not record it."""
     state: str = ""
     """Which state of the optimizer."""
     bytes: int = 0
@@ -70,7 +73,7 @@ class MemoryFacts(msgspec.Struct, frozen=True):
         for tensor in self.tensors:
             if f"GPU {tensor.device}" == device:
                 name = f"{tensor.name} {tensor.state}".strip()
-                named = Named(tensor.kind, name, tensor.module, tensor.time_ns - origin_ns)
+                named = Named(tensor.kind, name, tensor.classes or tensor.module, tensor.time_ns - origin_ns)
                 names.setdefault(tensor.address, []).append(named)
         return names
 

@@ -53,13 +53,16 @@ KEPT = {
     ),
     "slow_iterations": ("interval_ms", "excess_ms", "cause", "cause_ms"),
     "memory_peak": ("bytes", "percent", "category", "line", "module", "op"),
+    "memory_modules": ("subtree_bytes", "subtree_percent", "subtree_activations_bytes", "bytes"),
     "allocations": ("live_at_peak_bytes", "category", "line", "module"),
     "memory_timeline": ("start_ms", "allocated_bytes", "reserved_bytes"),
     "memory_failures": ("requested_bytes", "device_free_bytes", "allocated_bytes", "cause", "line"),
     "fragmentation": ("moment", "pool", "reserved_bytes", "used_bytes", "cache_bytes", "lost_bytes"),
 }
 # Tables of one GPU as a rule: a device that is the same in all rows need not be named.
-OF_ONE_DEVICE = frozenset({"memory_peak", "allocations", "memory_timeline", "fragmentation", "memory_failures"})
+OF_ONE_DEVICE = frozenset(
+    {"memory_peak", "memory_modules", "allocations", "memory_timeline", "fragmentation", "memory_failures"}
+)
 # Cells of a column that says nothing of any row.
 NOTHING = frozenset({"", "–", "0", "0.0", "0.000", "0 FLOP"})
 TOTALS = frozenset({"total_us", "kernel_us"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -89,7 +89,8 @@ class MemoryWork:
         nothing = [""] * len(held)
         lines, ops = [label.line for label in labels], [label.op for label in labels]
         if traced is not None:
-            lines = [line or traced.line[row] for row, line in enumerate(lines)]
+            spelled = same_spelling(lines)
+            lines = [line or spelled(traced.line[row]) for row, line in enumerate(lines)]
             ops = [traced.op[row] or op for row, op in enumerate(ops)]
         texts = {
             "line": lines,
@@ -119,6 +120,26 @@ class MemoryWork:
             if start > 0:
                 notes.append(Note("memory_not_recorded", 0, f"{format_bytes(start)} of {device.history.device}"))
         return notes
+
+
+def same_spelling(lines: Iterable[str]) -> Callable[[str], str]:
+    """What spells a trace's line as the snapshot spells its file: both record the same file, the trace without folders.
+
+    >>> same_spelling(["/home/me/model.py:4 forward", "/home/me/model.py:9 loss"])("model.py:12 backward")
+    '/home/me/model.py:12 backward'
+    """
+    files: dict[str, set[str]] = {}
+    for file in {line.rpartition(":")[0] for line in lines}:
+        parts = file.split("/")
+        for count in range(1, len(parts)):
+            files.setdefault("/".join(parts[count:]), set()).add(file)
+
+    def spelled(line: str) -> str:
+        file, _, rest = line.rpartition(":")
+        known = files.get(file, set())
+        return f"{next(iter(known))}:{rest}" if len(known) == 1 else line
+
+    return spelled
 
 
 def running_total(held: pl.DataFrame, events: int) -> Ints:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from warplens.analyses.memory.by_module import naming_notes
 from warplens.analyses.memory.categories import BEFORE, UNKNOWN
 from warplens.analyses.memory.history import DeviceHistory
 from warplens.analyses.memory.memory_work import Holders, MemoryWork, running_total
@@ -54,7 +55,8 @@ class Beside(NamedTuple):
 def memory_peak(work: MemoryWork) -> Table:
     frames = [_device_rows(device) for device in work.devices]
     frame = pl.concat([pl.DataFrame(schema={column.name: column.dtype for column in COLUMNS}), *frames])
-    return Table.from_frame("memory_peak", "one row per holder of memory at a device's peak", COLUMNS, frame)
+    meaning = "one row per holder of memory at a device's peak"
+    return Table.from_frame("memory_peak", meaning, COLUMNS, frame, *naming_notes(work))
 
 
 def _device_rows(device: Holders) -> pl.DataFrame:

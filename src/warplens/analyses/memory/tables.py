@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from warplens.analyses.memory.allocations import allocations
+from warplens.analyses.memory.by_module import memory_modules
 from warplens.analyses.memory.failures import memory_failures
 from warplens.analyses.memory.fragmentation import fragmentation
 from warplens.analyses.memory.memory_work import MemoryWork
@@ -13,5 +14,5 @@ from warplens.analyses.memory.timeline import memory_timeline
 from warplens.model.table_entry import TableEntry, entries
 
 MEMORY_TABLES: Final[dict[str, TableEntry[MemoryWork]]] = entries(
-    memory_peak, memory_timeline, allocations, fragmentation, memory_failures
+    memory_peak, memory_modules, memory_timeline, allocations, fragmentation, memory_failures
 )
