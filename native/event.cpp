@@ -18,6 +18,7 @@ bool take_number_or_string(Cursor& text, Number& number) {
 }
 
 bool take_integer(Cursor& text, int64_t& value) {
+    if (take_short_integer(text, value)) return true;
     const char* start = text.at;
     Number number;
     if (!take_number_or_string(text, number)) return false;
@@ -41,9 +42,9 @@ bool take_identifier(Cursor& text, Identifier& identifier) {
     return take_integer(text, identifier.integer);
 }
 
-bool take_raw(Cursor& text, Span& raw) {
+bool take_raw(Cursor& text, CheckedValues& checked, Span& raw) {
     raw.begin = text.at;
-    if (!skip_value(text, Use::kAsWritten)) return false;
+    if (!checked.take(text)) return false;
     raw.size = static_cast<size_t>(text.at - raw.begin);
     return true;
 }
@@ -72,14 +73,14 @@ bool take_occupancy(Cursor& text, Event& event) {
     return event.occupancy != 0 || !std::signbit(event.occupancy) || text.odd(start, "a negative zero");
 }
 
-bool take_arg(Cursor& text, Event& event, int field) {
+bool take_arg(Cursor& text, Event& event, Learned& learned, int field) {
     if (field == kOccupancy) return take_occupancy(text, event);
     if (field == kCollective) return take_collective(text, event);
     int64_t unused;
     Identifier identifier;
     switch (kArgTable[field].type) {
         case Type::kInteger: return take_integer(text, field < kKeptInts ? event.ints[field] : unused);
-        case Type::kRaw: return take_raw(text, event.raws[field - kKeptInts]);
+        case Type::kRaw: return take_raw(text, learned.values, event.raws[field - kKeptInts]);
         case Type::kTextOrNull: return check_value(text, "\"n");
         case Type::kIdentifier: return take_identifier(text, identifier);
         case Type::kTextOrList: return check_value(text, "\"n[");
@@ -88,58 +89,31 @@ bool take_arg(Cursor& text, Event& event, int field) {
     }
 }
 
-// A key, and its number: mostly that behind the latest one, which one comparison shows.
-bool take_key(Cursor& text, const KeyTable& keys, int latest, int& field) {
-    field = latest + 1;
-    if (field < keys.size() && keys.is_at(text.at, field)) {
-        text.at += keys.quoted_size(field);
-        return true;
-    }
-    Text key;
-    if (!take_text(text, key)) return false;
-    if (key.escaped) return text.odd(key.raw.begin, "a key with escapes");
-    field = keys.find(key.raw);
-    return true;
-}
-
-// The members of an object: `take_member` has the key's number in `keys`, -1 for one that is passed over.
+// An object's members: `take_member` has the key's number in the table.
 template <typename TakeMember>
-bool take_object(Cursor& text, const KeyTable& keys, uint64_t& fields, TakeMember take_member) {
-    if (!text.take('{')) return false;
-    if (*text.at == '}') {
-        ++text.at;
-        return true;
-    }
-    int latest = -1;
-    for (;;) {
-        const char* start = text.at;
-        int field;
-        if (!take_key(text, keys, latest, field)) return false;
-        text.skip_space();
-        if (!text.take(':')) return false;
-        if (field < 0) {
+bool take_object(Cursor& text, MemberOrder& order, uint64_t& fields, TakeMember take_member) {
+    MemberOrder::Step step;
+    while (order.take(text, step)) {
+        if (step.field == MemberOrder::kClosed) return true;
+        if (step.field == MemberOrder::kUnknown) {
             if (!skip_value(text, Use::kAsWritten)) return false;
         } else {
-            latest = field;
-            if (fields >> field & 1) return text.odd(start, "a key twice");
-            fields |= uint64_t{1} << field;
-            if (!take_member(field)) return false;
+            if (fields >> step.field & 1) return text.odd(step.key, "a key twice");
+            fields |= uint64_t{1} << step.field;
+            if (!take_member(step.field)) return false;
         }
-        text.skip_space();
-        if (*text.at == '}') {
-            ++text.at;
-            return true;
-        }
-        if (!text.take(',')) return false;
     }
+    return false;
 }
 
-bool take_args(Cursor& text, Event& event) {
+bool take_args(Cursor& text, Event& event, Learned& learned) {
     if (*text.at == 'n') return text.take_word("null");
-    return take_object(text, kArgKeys, event.arg_fields, [&](int field) { return take_arg(text, event, field); });
+    learned.values.begin(event.name.raw);
+    const auto take_member = [&](int field) { return take_arg(text, event, learned, field); };
+    return take_object(text, learned.arg_order, event.arg_fields, take_member);
 }
 
-bool take_event_field(Cursor& text, Event& event, int field) {
+bool take_event_field(Cursor& text, Event& event, Learned& learned, int field) {
     switch (field) {
         case kPhase: return take_text(text, event.phase);
         case kCategory: return take_text(text, event.category);
@@ -149,19 +123,20 @@ bool take_event_field(Cursor& text, Event& event, int field) {
         case kTime: return take_real(text, event.time_us);
         case kDuration: return take_real(text, event.duration_us);
         case kId: return take_identifier(text, event.id);
-        default: return take_args(text, event);
+        default: return take_args(text, event, learned);
     }
 }
 
 }  // namespace
 
-bool take_event(Cursor& text, Event& event) {
+Learned::Learned() : event_order(kEventKeys), arg_order(kArgKeys) {}
+
+bool take_event(Cursor& text, Event& event, Learned& learned) {
     event.whole.begin = text.at;
     uint64_t fields = 0;
     text.has_sync_mark = false;
-    if (!take_object(text, kEventKeys, fields, [&](int field) { return take_event_field(text, event, field); })) {
-        return false;
-    }
+    const auto take_member = [&](int field) { return take_event_field(text, event, learned, field); };
+    if (!take_object(text, learned.event_order, fields, take_member)) return false;
     event.event_fields = static_cast<uint32_t>(fields);
     event.has_sync_mark = text.has_sync_mark;
     event.whole.size = static_cast<size_t>(text.at - event.whole.begin);

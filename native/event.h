@@ -1,8 +1,7 @@
 // One event of the text.
 #pragma once
 
-#include "fields.h"
-#include "skip.h"
+#include "learned.h"
 
 namespace warplens {
 
@@ -34,7 +33,15 @@ struct Event {
     const Span& raw(ArgField field) const { return raws[field - kKeptInts]; }
 };
 
+// What the events of one file have in common.
+struct Learned {
+    Learned();
+
+    MemberOrder event_order, arg_order;
+    CheckedValues values;
+};
+
 // From its opening brace to behind its closing one.
-bool take_event(Cursor& text, Event& event);
+bool take_event(Cursor& text, Event& event, Learned& learned);
 
 }  // namespace warplens

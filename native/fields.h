@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "cursor.h"
 
@@ -28,7 +27,6 @@ struct Field {
     Type type;
 };
 
-// In the order in which PyTorch writes them: a key is first looked for behind the one before it.
 enum EventField { kPhase, kCategory, kName, kProcess, kThread, kTime, kDuration, kArgs, kId, kEventFields };
 
 constexpr Field kEventTable[kEventFields] = {
@@ -111,21 +109,7 @@ public:
         do {
             factor_ += 2;
         } while (!fill(fields, N));
-        for (const Field& field : fields) quoted_.emplace_back(field.key);
     }
-
-    // Whether the text has this key, with its quotes. Both may be read 8 bytes at a time: see kPadding.
-    bool is_at(const char* text, int field) const {
-        const Quoted& quoted = quoted_[field];
-        for (size_t at = 0; at < quoted.size; at += 8) {
-            uint64_t word;
-            std::memcpy(&word, text + at, sizeof word);
-            if ((word ^ quoted.words[at / 8]) & quoted.masks[at / 8]) return false;
-        }
-        return true;
-    }
-    size_t quoted_size(int field) const { return quoted_[field].size; }
-    int size() const { return static_cast<int>(quoted_.size()); }
 
     int find(Span key) const {
         const Entry& entry = entries_[place(key.begin, key.size)];
@@ -137,18 +121,6 @@ private:
         const char* key = "";
         size_t size = SIZE_MAX;
         int field = -1;
-    };
-    struct Quoted {
-        explicit Quoted(const char* key) : size(std::strlen(key) + 2) {
-            char text[sizeof words] = {'"'}, mask[sizeof words] = {};
-            std::memcpy(text + 1, key, size - 2);
-            text[size - 1] = '"';
-            std::memset(mask, 0xFF, size);
-            std::memcpy(words, text, sizeof words);
-            std::memcpy(masks, mask, sizeof masks);
-        }
-        size_t size;
-        uint64_t words[4], masks[4];  // 32 bytes: the longest key has 25 letters
     };
     static constexpr int kPlaces = 256;
 
@@ -175,7 +147,6 @@ private:
 
     uint32_t factor_ = 0x9E3779B1u;
     Entry entries_[kPlaces];
-    std::vector<Quoted> quoted_;
 };
 
 }  // namespace warplens

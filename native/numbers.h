@@ -18,8 +18,66 @@ struct Number {
 
 inline bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
+#if defined(__GNUC__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && \
+    !defined(WARPLENS_SCALAR)
+
+// How many of the 8 bytes are digits before the first that is not.
+inline int leading_digits(uint64_t bytes) {
+    constexpr uint64_t kEach = 0x0101010101010101ull;
+    // A digit's upper half is 3, also when 6 is added: ':' to '?' carry into it. Bytes beyond ASCII have it wrong.
+    const uint64_t upper = 0xF0 * kEach;
+    const uint64_t wrong = ((bytes & upper) ^ 0x30 * kEach) | (((bytes & ~upper) + 6 * kEach) & 0x10 * kEach);
+    return wrong == 0 ? 8 : __builtin_ctzll(wrong) / 8;
+}
+
+// The value of 8 digits, the first in the lowest byte: pairs, then fours, then all, each a product and a sum.
+inline uint64_t eight_digits(uint64_t bytes) {
+    bytes = (bytes & 0x0F0F0F0F0F0F0F0Full) * (1 + (10 << 8)) >> 8;
+    bytes = (bytes & 0x00FF00FF00FF00FFull) * (1 + (100 << 16)) >> 16;
+    return (bytes & 0x0000FFFF0000FFFFull) * (1 + (uint64_t{10000} << 32)) >> 32;
+}
+
+// Digits 8 at a time, while they are certain to fit into 64 bits.
+inline void take_blocks(Cursor& text, Number& number, int& count) {
+    constexpr uint64_t kPowers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    constexpr uint64_t kMostDigits = 10000000000000000000ull;  // 10^19: 19 digits always fit
+    int here;
+    do {
+        uint64_t bytes;
+        std::memcpy(&bytes, text.at, sizeof bytes);
+        here = leading_digits(bytes);
+        if (number.digits >= kMostDigits / kPowers[here]) return;
+        // To the end, with zeros before them; in two steps, because 64 places are too many for one.
+        const int places = (8 - here) * 4;
+        number.digits = number.digits * kPowers[here] + eight_digits(bytes << places << places);
+        text.at += here;
+        count += here;
+    } while (here == 8);
+}
+
+// An integer of 1 to 7 digits and nothing else, as most are: without the parts of a number that it does not have.
+inline bool take_short_integer(Cursor& text, int64_t& value) {
+    uint64_t bytes;
+    std::memcpy(&bytes, text.at, sizeof bytes);
+    const int count = leading_digits(bytes);
+    if (count == 0 || count == 8 || (count > 1 && *text.at == '0')) return false;
+    const char next = text.at[count];
+    if (next == '.' || next == 'e' || next == 'E') return false;
+    value = static_cast<int64_t>(eight_digits(bytes << (64 - 8 * count)));
+    text.at += count;
+    return true;
+}
+
+#else
+
+inline void take_blocks(Cursor&, Number&, int&) {}
+inline bool take_short_integer(Cursor&, int64_t&) { return false; }
+
+#endif
+
 inline void take_digits(Cursor& text, Number& number, int& count) {
     constexpr uint64_t kMost = (UINT64_MAX - 9) / 10;
+    take_blocks(text, number, count);
     for (; is_digit(*text.at); ++text.at, ++count) {
         if (number.digits > kMost) number.overflows = true;
         number.digits = number.digits * 10 + static_cast<uint64_t>(*text.at - '0');

@@ -72,7 +72,7 @@ bool Reader::take_whole_event(Cursor& text) {
         latest_end_ = 0;
     }
     Event event;
-    if (!take_event(text, event)) return false;
+    if (!take_event(text, event, learned_)) return false;
     if (!pieces_.add(event)) {
         text.odd(event.whole.begin, pieces_.why);
         return false;

@@ -33,6 +33,7 @@ private:
 
     Rules rules_;
     Pieces pieces_;
+    Learned learned_;
     std::vector<char> buffer_;
     size_t filled_ = 0;
     size_t at_ = 0;        // in the buffer: all before is done with

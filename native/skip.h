@@ -12,9 +12,10 @@ constexpr int kDeepest = 64;  // what profilers write is 4 deep; the reference r
 enum class Use { kAsWritten, kDecoded };
 
 inline bool skip_number(Cursor& text, Use use) {
+    int64_t integer;
+    if (take_short_integer(text, integer)) return true;
     Number number;
     if (!take_number(text, number)) return false;
-    int64_t integer;
     double real;
     return use == Use::kAsWritten || to_int(number, integer) || to_double(number, real);
 }

@@ -186,6 +186,46 @@ def test_all_that_a_trace_can_hold_reads_the_same(tmp_path: Path, monkeypatch: p
     assert b'"cuda_sync"' in native.read_natively(library, (text,)).sync_text
 
 
+SPACES = ("", " ", "\n      ")
+RAW_VALUES = ("[]", "[[4, 512], [512, 1]]", "[[4, 512], [512, 2]]", '"x"', '"xy"', "12", "123", '[1, "cuda_sync"]')
+
+
+def event_in_any_order(rng: Random) -> str:
+    """Members and their white space as no profiler mixes them; each value begins another one."""
+    space = rng.choice(SPACES)
+    args = {
+        "External id": str(rng.randrange(10 ** rng.randrange(1, 10))),
+        "Ev Idx": str(rng.randrange(100)),
+        "Input Dims": rng.choice(RAW_VALUES),
+        "Input type": rng.choice(RAW_VALUES),
+        rng.choice(("cuda_sync", "k" * 60, "note")): "0",
+    }
+    fields = {"ph": '"X"', "cat": '"cpu_op"', "name": rng.choice(('"a"', '"aten::mm"')), "ts": "1.5", "dur": "2"}
+    fields["args"] = object_of(rng.sample(sorted(args.items()), rng.randrange(6)), space)
+    return object_of(rng.sample(sorted(fields.items()), len(fields)), space)
+
+
+def object_of(members: list[tuple[str, str]], space: str) -> str:
+    return "{" + f",{space}".join(f'{space}"{key}"{space}:{space}{value}{space}' for key, value in members) + "}"
+
+
+@needs_library
+def test_what_came_before_does_not_change_what_is_read() -> None:
+    rng = Random(3)
+    for _ in range(30):
+        assert verdict(text_of(*(event_in_any_order(rng) for _ in range(40))), rng) == SAME
+
+
+@needs_library
+def test_an_expected_key_is_still_refused_where_it_comes_twice() -> None:
+    once = '{"ph":"X","name":"k","ts":1,"dur":2,"args":{"stream":7,"device":0}}'
+    twice = once.replace('"device":0', '"device":0,"stream":7')
+    assert why(text_of(once, once)) == ""
+    for text in (text_of(once, once, twice), text_of(twice)):
+        second = text.rindex(b'"stream"') - len(b'{"traceEvents":[')
+        assert why(text) == f"a key twice, {second} bytes into the events"
+
+
 @needs_library
 def test_times_are_the_nanoseconds_that_numpy_makes_of_the_same_text() -> None:
     rng = Random(1)
