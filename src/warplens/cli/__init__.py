@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from warplens import __version__
 from warplens.cli.config import apply_settings
+from warplens.cli.later_modules import load_later
 from warplens.cli.piped_inputs import pipes_as_files
 from warplens.cli.printing import print_err, print_out
 from warplens.cli.rank_choice import choose_rank, join_captures
@@ -70,6 +71,7 @@ def entry() -> None:
     if args.verb is not None and args.verb.runs_programs:
         sys.exit(run(args))
     args.owns_process = True
+    load_later()
     # A process this short leaves nothing for the collector of cycles to do but look, 2 % of a large report.
     gc.disable()
     code = run(args)
