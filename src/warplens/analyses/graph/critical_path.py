@@ -157,7 +157,9 @@ def _segments(graph: StepGraph, path: list[PathNode], lag_ns: Floats) -> list[_S
         segments.append(_Segment(_AFTER[kind], lag, row, began, begins - began))
         cause = "earlier" if graph.is_opening[node] else "unexplained"
         segments.append(_Segment(cause, residual, row, begins, residual))
-        segments.append(_Segment("work", weight, row, ended - weight, weight))
+        # What it has in common with the event that it follows is that one's time.
+        own = weight + min(0.0, lag)
+        segments.append(_Segment("work", own, row, ended - own, own))
     return [segment for segment in segments if segment.time_ns > 0]
 
 

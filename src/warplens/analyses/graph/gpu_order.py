@@ -11,7 +11,7 @@ from warplens.analyses.graph.records import Floats
 from warplens.analyses.graph.stream_waits import LaunchedEvents, StreamWaits, stream_waits
 from warplens.model.arrays import places_by_value
 from warplens.model.kinds import NONE
-from warplens.model.trace import Ints, Trace
+from warplens.model.trace import Bools, Ints, Trace
 
 QUEUED_NS: Final = 50_000
 """A launch that returned this long before its event's turn did not delay it."""
@@ -25,6 +25,10 @@ MOST_PAUSE_NS: Final = 10_000
 """The same from one event of a stream to the next."""
 SMALL_EXCESS_NS: Final = 10_000
 """What a latency or a pause may exceed the usual one by; a longer wait has another cause."""
+MOST_OVERLAP_NS: Final = 10_000
+MOST_OVERLAP: Final = 0.75
+"""What an event may have in common with the next of its stream, also as a share of the shorter one, if it waits for
+it: more of that is work side by side."""
 LONG_AGO: Final = np.iinfo(np.int64).min // 2
 
 
@@ -93,7 +97,8 @@ def _usual(lags: Ints, default: float, most: float) -> float:
 
 
 def _previous_in_stream(lane: Ints, start: Ints, end: Ints) -> Ints:
-    """The event of its stream that ended last before each began; kernels of a graph can overlap in one stream."""
+    """The event of its stream that ended last before each began, or is about to; kernels of a graph can overlap in one
+    stream."""
     previous = np.full(len(start), NONE, np.int64)
     for events in places_by_value(lane).values():
         by_end = events[np.argsort(end[events], kind="stable")]
@@ -102,7 +107,18 @@ def _previous_in_stream(lane: Ints, start: Ints, end: Ints) -> Ints:
         if ((latest >= 0) & (by_end[np.maximum(latest, 0)] >= events)).any():
             latest = _latest_before(by_end, end[by_end], events, start[events])
         previous[events] = np.where(latest >= 0, by_end[np.maximum(latest, 0)], NONE)
+        overlaps = _overlaps_a_little(start[events], end[events])
+        previous[events[1:][overlaps]] = events[:-1][overlaps]
     return previous
+
+
+def _overlaps_a_little(start: Ints, end: Ints) -> Bools:
+    """Whether each event of a stream but the first began while the one before it was about to end: a kernel that is
+    launched as its dependent does (programmatic dependent launch), and timers differ by a little."""
+    shorter = np.minimum((end - start)[:-1], (end - start)[1:])
+    overlap = end[:-1] - start[1:]
+    is_little: Bools = (overlap > 0) & (overlap <= np.minimum(MOST_OVERLAP_NS, MOST_OVERLAP * shorter))
+    return is_little & (end[:-1] < end[1:])
 
 
 def _latest_before(by_end: Ints, ends: Ints, events: Ints, starts: Ints) -> Ints:
