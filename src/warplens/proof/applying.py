@@ -13,10 +13,11 @@ from warplens.model.edits import CaptureGraph, Edit, ScaleWork, StepChange, Work
 from warplens.model.finding import Finding, ranked
 from warplens.proof.measured_edits import edited_work, share_of_expected
 from warplens.proof.plan_file import OF_KERNEL_LAB
-from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, VariantResult
+from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, SwapResult, VariantResult
 from warplens.units import format_ms
 
 CPU: Final = "cpu"
+LESS_IN_STEP: Final = 0.95
 HELPS_FROM: Final = 0.02
 """A smaller share of the time saved is within what is measured again and again."""
 
@@ -128,6 +129,8 @@ def _text(
     assert best is not None
     whole = "a step" if proof.per_step else "in all"
     parts = [f"{best.name}: {_times(best)}"]
+    if best.whole_step is not None:
+        parts.append(_in_whole_step(best.whole_step, best.saved_alone_ns, whole))
     if finding.edits and model is not None:
         parts.append(f"{format_ms(gain_ms)} {whole} ({_how_simulated(finding, best, model)})")
     if best.joules is not None:
@@ -143,6 +146,12 @@ def _text(
             *_left_out(best.failures),
         ]
     )
+
+
+def _in_whole_step(step: SwapResult, saved_alone_ns: float, whole: str) -> str:
+    times = f"{step.before.ns / 1e6:.2f} → {step.after.ns / 1e6:.2f} ms for all calls {whole}, one after the other"
+    is_less = step.saved_ns < LESS_IN_STEP * saved_alone_ns
+    return times + (" (less is saved than alone: the GPU lowers its clock)" if is_less else "")
 
 
 def _how_simulated(finding: Finding, best: VariantResult, model: StepModel) -> str:

@@ -47,6 +47,8 @@ class Variant:
     notes: tuple[str, ...] = ()
     timer: str = ""
     """How what runs after the change is timed; empty: as asked for."""
+    whole_step: Swap | None = None
+    """All calls of a step without and with the change, which are timed under lasting load; None: they are not run."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def _check(plan: ProofPlan) -> None:
     units = {unit.id for unit in plan.replay.units}
     for number, experiment in enumerate(plan.experiments):
         for variant in experiment.variants:
-            for swap in variant.swaps:
+            for swap in (*variant.swaps, *filter(None, [variant.whole_step])):
                 _check_swap(swap, units, f"experiments[{number}]")
 
 

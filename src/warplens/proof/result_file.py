@@ -68,6 +68,14 @@ class SwapResult:
     traced_ns: float = 0.0
     """What the calls before the change took in the trace."""
 
+    @property
+    def saved_ns(self) -> float:
+        """Of the time in the trace: the share that was saved where both sides ran. Host, clocks and power limits differ
+        between the two runs, and shares differ less than times do."""
+        if self.before.ns <= 0:
+            return 0.0
+        return (self.traced_ns or self.before.ns) * (1 - self.after.ns / self.before.ns)
+
 
 @dataclass(frozen=True)
 class VariantResult:
@@ -78,6 +86,8 @@ class VariantResult:
     swaps: tuple[SwapResult, ...] = ()
     failures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    whole_step: SwapResult | None = None
+    """All calls of a step without and with the change, under lasting load; None where they were not run."""
 
     @property
     def before_ns(self) -> float:
@@ -89,13 +99,12 @@ class VariantResult:
 
     @property
     def saved_ns(self) -> float:
-        """Of the time in the trace: the share that was saved where both sides ran. Host, clocks and power limits differ
-        between the two runs, and shares differ less than times do."""
-        return sum(
-            swap.traced_ns * (1 - swap.after.ns / swap.before.ns) if swap.traced_ns else swap.before.ns - swap.after.ns
-            for swap in self.swaps
-            if swap.before.ns > 0
-        )
+        """Of the step where that was run as a whole, else of the calls alone."""
+        return self.whole_step.saved_ns if self.whole_step is not None else self.saved_alone_ns
+
+    @property
+    def saved_alone_ns(self) -> float:
+        return sum(swap.saved_ns for swap in self.swaps)
 
     @property
     def joules(self) -> tuple[float, float] | None:

@@ -54,7 +54,7 @@ class Time:
     relative_error: float
     """Half the width of the median's 95 % interval over the median."""
     timer: str = "profiler"
-    """profiler, graph, or host (CPU runs: the time of the call, which claims nothing of a GPU)"""
+    """profiler, graph, sustained, or host (CPU runs: the time of the call, which claims nothing of a GPU)"""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def variant_rows(result: ProofResult) -> list[dict[str, object]]:
 
 
 def _row(experiment: ExperimentResult, variant: VariantResult) -> dict[str, object]:
-    joules, difference = variant.joules, variant.difference
+    joules, difference, step = variant.joules, variant.difference, variant.whole_step
     return {
         "finding": experiment.finding,
         "place": experiment.place,
@@ -50,6 +50,8 @@ def _row(experiment: ExperimentResult, variant: VariantResult) -> dict[str, obje
         "status": variant.status,
         "gpu_ms_before": variant.before_ns / 1e6 if variant.swaps else None,
         "gpu_ms_after": variant.after_ns / 1e6 if variant.swaps else None,
+        "step_ms_before": step.before.ns / 1e6 if step else None,
+        "step_ms_after": step.after.ns / 1e6 if step else None,
         "joules_before": joules[0] if joules else None,
         "joules_after": joules[1] if joules else None,
         "is_equal": difference.is_equal if difference else None,
@@ -76,6 +78,8 @@ def _variant_lines(variant: VariantResult) -> list[str]:
     if not variant.swaps:
         return [f"    {variant.name}: could not be run", *failures]
     parts = [f"{variant.before_ns / 1e6:.3f} → {variant.after_ns / 1e6:.3f} ms"]
+    if step := variant.whole_step:
+        parts.append(f"{step.before.ns / 1e6:.3f} → {step.after.ns / 1e6:.3f} ms for all calls of the step")
     if variant.joules is not None:
         parts.append(f"{variant.joules[0]:.3g} → {variant.joules[1]:.3g} J")
     difference = variant.difference

@@ -29,8 +29,9 @@ def add_measuring(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--cache", choices=("in-situ", "hot", "cold"), default=UNSET,
         help="state of the GPU's cache: as in the trace (default), all inputs cached, or none")  # fmt: skip
-    add("--timer", choices=("profiler", "graph"), default=UNSET,
-        help="time from kernel records (default), or from a CUDA graph of many calls")  # fmt: skip
+    add("--timer", choices=("profiler", "graph", "sustained"), default=UNSET,
+        help="time from kernel records (default), from a CUDA graph of many calls, or from such a graph after two "
+        "seconds of load, at the clocks that the power limit allows in a long run")  # fmt: skip
     add("--precision", type=float, default=UNSET, metavar="SHARE",
         help="relative error of the median at which repeats stop (default 0.02)")  # fmt: skip
     add("--max-repeats", type=positive, default=UNSET, metavar="N", help="maximum repeats per unit (default 200)")

@@ -49,11 +49,23 @@ class RecordedCalls:
         return 1 / max(1, self.work.trace.steps.height)
 
     @property
+    def step_ns(self) -> float:
+        """Of the unprofiled step where that is known, else from the first to the last GPU work of a recorded one."""
+        gpu = self._gpu_in_steps()
+        plain_ns = self.work.options.step_ns or self.work.trace.meta.plain_step_ns
+        if plain_ns or not gpu.height:
+            return float(plain_ns or 0.0)
+        start, end = gpu["start_ns"].to_numpy(), (gpu["start_ns"] + gpu["dur_ns"]).to_numpy()
+        return float(end.max() - start.min()) * self.per_step
+
+    @property
     def step_gpu_ns(self) -> float:
         """GPU time of a step, of work outside ops too."""
+        return max(1.0, float(self._gpu_in_steps()["dur_ns"].sum()) * self.per_step)
+
+    def _gpu_in_steps(self) -> pl.DataFrame:
         gpu = self.work.gpu
-        inside = gpu.filter(gpu["step"] >= 0) if self.work.trace.steps.height else gpu
-        return max(1.0, float(inside["dur_ns"].sum()) * self.per_step)
+        return gpu.filter(gpu["step"] >= 0) if self.work.trace.steps.height else gpu
 
     @property
     def why_not(self) -> str:

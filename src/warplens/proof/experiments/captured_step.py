@@ -17,6 +17,9 @@ WAITING: Final = (
     "aten::_unique2", "aten::equal", "aten::is_nonzero",
 )  # fmt: skip
 """Ops that wait for the GPU, which a graph cannot."""
+COPIES: Final = ("aten::copy_", "aten::_to_copy")
+ONE_NUMBER: Final = 16
+"""Bytes: an operand of the host of one element is an argument of the kernel, which a graph keeps."""
 FEWEST: Final = 8
 MOST_CALLS: Final = 20_000
 WHOLE: Final = 0.995
@@ -26,7 +29,7 @@ AS_ONE: Final = "as one graph"
 
 def capture_step(about: FindingUnits, changed: ChangedUnits) -> None:
     """WL101, WL104: all launches of a step as one."""
-    step = [unit for unit in about.recorded.of_first_whole_step() if _can_be_captured(unit)]
+    step = [unit for unit in about.recorded.of_first_whole_step() if can_be_captured(unit)]
     if len(step) < FEWEST:
         reason = about.recorded.why_not
         raise NoExperiment("too few of the step's calls can be run again" + (f"; {reason}" if reason else ""))
@@ -41,6 +44,8 @@ def capture_step(about: FindingUnits, changed: ChangedUnits) -> None:
     changed.add([Variant(AS_ONE, (swap,), timer="graph", notes=notes)], [one_by_one, captured])
 
 
-def _can_be_captured(unit: Unit) -> bool:
-    on_host = any(storage.device == "cpu" and not storage.pinned for storage in unit.storages)
-    return unit.status == READY and unit.op not in WAITING and unit.triton is None and not on_host
+def can_be_captured(unit: Unit) -> bool:
+    """Whether a graph can hold its calls."""
+    on_host = [storage for storage in unit.storages if storage.device == "cpu" and not storage.pinned]
+    is_copied = unit.op in COPIES or any(storage.bytes > ONE_NUMBER for storage in on_host)
+    return unit.status == READY and unit.op not in WAITING and unit.triton is None and not (on_host and is_copied)

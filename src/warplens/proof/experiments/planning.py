@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,8 @@ from warplens.proof.experiments.finding_units import FindingUnits, longest_first
 from warplens.proof.experiments.kernel_suggestions import lab_experiments
 from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, OF_WHOLE_STEPS
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.proof.plan_file import OF_KERNEL_LAB, Experiment, ProofPlan
+from warplens.proof.experiments.whole_step import BEFORE, WholeStep
+from warplens.proof.plan_file import OF_KERNEL_LAB, Experiment, ProofPlan, Swap, Variant
 from warplens.replay.plan_file import Unit, source_of
 
 WHOLE: Final = 0.95
@@ -41,13 +42,14 @@ def make_proof_plan(
     plan = make_plan(work, path, max_bytes=max_bytes)
     texts = {name: source.text for name, source in plan.sources.items()}
     recorded = RecordedCalls(work, dict(enumerate(plan.units)), texts)
+    step = WholeStep(recorded)
     experiments: list[Experiment] = []
     units: dict[str, Unit] = {}
     for finding in findings:
         if finding.code.startswith(OF_KERNEL_LAB):  # measured before: the lab suggests it again
             continue
         about = units_of(finding, recorded, members)
-        experiment, changed = _experiment(about, len(experiments) + 1)
+        experiment, changed = _experiment(about, len(experiments) + 1, step)
         experiments.append(experiment)
         units |= changed.units
     lab = lab_experiments(recorded, plan.gpus, allow_source=allow_source)
@@ -55,9 +57,8 @@ def make_proof_plan(
         changed = _numbered(changed, len(experiments) + 1)
         experiments.append(replace(experiment, variants=tuple(changed.variants)))
         units |= changed.units
-    swaps = [swap for experiment in experiments for variant in experiment.variants for swap in variant.swaps]
-    used = {calls.unit for swap in swaps for calls in (*swap.before, *swap.after)}
-    used |= {swap.reference for swap in swaps}
+    used = {name for experiment in experiments for variant in experiment.variants for name in units_in(variant)}
+    units |= {BEFORE: step.before} if BEFORE in used else {}
     kept = [unit for unit in (*plan.units, *units.values()) if unit.id in used]
     needed = {unit.triton.source for unit in kept if unit.triton is not None}
     sources = plan.sources | {name: source_of(text) for name, text in lab.sources.items()}
@@ -70,7 +71,14 @@ def make_proof_plan(
     return ProofPlan(replay, tuple(experiments), per_step=work.trace.steps.height > 0, notes=lab.notes)
 
 
-def _experiment(about: FindingUnits, number: int) -> tuple[Experiment, ChangedUnits]:
+def units_in(variant: Variant) -> Iterator[str]:
+    """The names of all units that a variant runs or compares with."""
+    for swap in (*variant.swaps, *filter(None, [variant.whole_step])):
+        yield from (calls.unit for calls in (*swap.before, *swap.after))
+        yield swap.reference
+
+
+def _experiment(about: FindingUnits, number: int, step: WholeStep) -> tuple[Experiment, ChangedUnits]:
     finding = about.finding
     changed = ChangedUnits()
     reason = ""
@@ -87,7 +95,7 @@ def _experiment(about: FindingUnits, number: int) -> tuple[Experiment, ChangedUn
             reason = str(error)
         if not changed.variants:
             reason = reason or (changed.refused[0] if changed.refused else NO_EXPERIMENT)
-    renamed = _numbered(_with_coverage(changed, about), number)
+    renamed = _numbered(step.tried(_with_coverage(changed, about)), number)
     return (
         Experiment(
             finding.code,
@@ -122,17 +130,19 @@ def _numbered(changed: ChangedUnits, number: int) -> ChangedUnits:
     variants = [
         replace(
             variant,
-            swaps=tuple(
-                replace(
-                    swap,
-                    before=tuple(replace(calls, unit=names.get(calls.unit, calls.unit)) for calls in swap.before),
-                    after=tuple(replace(calls, unit=names[calls.unit]) for calls in swap.after),
-                    reference=names.get(swap.reference, swap.reference),
-                )
-                for swap in variant.swaps
-            ),
+            swaps=tuple(_renamed(swap, names) for swap in variant.swaps),
+            whole_step=_renamed(variant.whole_step, names) if variant.whole_step is not None else None,
         )
         for variant in changed.variants
     ]
     units = {names[name]: replace(unit, id=names[name]) for name, unit in changed.units.items()}
     return ChangedUnits(variants, units, changed.refused)
+
+
+def _renamed(swap: Swap, names: Mapping[str, str]) -> Swap:
+    return replace(
+        swap,
+        before=tuple(replace(calls, unit=names.get(calls.unit, calls.unit)) for calls in swap.before),
+        after=tuple(replace(calls, unit=names[calls.unit]) for calls in swap.after),
+        reference=names.get(swap.reference, swap.reference),
+    )

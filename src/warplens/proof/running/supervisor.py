@@ -17,7 +17,7 @@ from warplens.proof.running.compared_outputs import Outputs, compare_outputs
 from warplens.replay import plan_file as replay_plans
 from warplens.replay.plan_file import ReplayPlan
 from warplens.replay.result_file import ReplayResult, UnitResult
-from warplens.replay.running.options import Progress, RunOptions
+from warplens.replay.running.options import SUSTAINED, Progress, RunOptions
 from warplens.replay.running.supervisor import run_plan
 
 OWN_OPS: Final = "warplens.proof.running.own_ops"
@@ -25,6 +25,7 @@ HOST_TIMER: Final = "host"
 """Of runs on a CPU."""
 METERED: Final = 0.5
 """Of the time of each side."""
+SortedSettings = tuple[tuple[str, str | int | float | bool], ...]
 RUNS: Final = ".runs"
 """What is added to the name of a proof for the folder of its replays while it is being made."""
 
@@ -75,18 +76,25 @@ def run_proof(
 
 def units_by_settings(plan: ProofPlan) -> list[UnitsUnderSettings]:
     """Each unit once under each set of switches that it is needed under; the trace's own come first."""
-    as_recorded: tuple[tuple[tuple[str, str | int | float | bool], ...], str] = ((), "")
-    units: dict[tuple[tuple[tuple[str, str | int | float | bool], ...], str], set[str]] = {as_recorded: set()}
+    as_recorded: tuple[SortedSettings, str] = ((), "")
+    units: dict[tuple[SortedSettings, str], set[str]] = {as_recorded: set()}
     for variant in (variant for experiment in plan.experiments for variant in experiment.variants):
-        after = units.setdefault((tuple(sorted(variant.settings.items())), variant.timer), set())
+        after = units.setdefault((settings_of(variant), variant.timer), set())
         for swap in variant.swaps:
             units[as_recorded] |= {calls.unit for calls in swap.before}
             after |= {calls.unit for calls in swap.after}
+        if variant.whole_step is not None:
+            for settings, side in (((), variant.whole_step.before), (settings_of(variant), variant.whole_step.after)):
+                units.setdefault((settings, SUSTAINED), set()).update(calls.unit for calls in side)
     return [
         UnitsUnderSettings(dict(settings), frozenset(names), timer)
         for (settings, timer), names in units.items()
         if names
     ]
+
+
+def settings_of(variant: Variant) -> SortedSettings:
+    return tuple(sorted(variant.settings.items()))
 
 
 def units_to_meter(plan: ProofPlan, timed: Mapping[str, UnitResult]) -> tuple[str, ...]:
@@ -213,7 +221,16 @@ def _variant(variant: Variant, units: dict[str, UnitResult], outputs: Outputs) -
             continue
         swaps.append(_swap(swap, units, outputs))
     status = result_file.DONE if swaps else result_file.FAILED
-    return VariantResult(variant.name, status, tuple(swaps), tuple(failures), variant.notes)
+    whole_step = _whole_step(variant.whole_step, units) if swaps and variant.whole_step is not None else None
+    return VariantResult(variant.name, status, tuple(swaps), tuple(failures), variant.notes, whole_step)
+
+
+def _whole_step(swap: Swap, units: dict[str, UnitResult]) -> SwapResult | None:
+    """None where one side could not be run as a graph: what the host takes to launch it would be part of its time."""
+    results = [units[calls.unit] for calls in (*swap.before, *swap.after)]
+    if any(unit.time is None or _is_timed_otherwise(unit, SUSTAINED) for unit in results):
+        return None
+    return _swap(swap, units, {})
 
 
 def _is_timed_otherwise(unit: UnitResult, timer: str) -> bool:

@@ -7,6 +7,7 @@ one of several copies, more than the cache holds.
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -24,6 +25,8 @@ REPLAY_NS: Final = 5e6
 MIN_CALLS, MAX_CALLS, FEW_CALLS = 50, 2000, 2
 LONG_CALL_NS: Final = 1e5
 MAX_SETS: Final = 32
+MOST_WAITING: Final = 8
+"""Replays that are enqueued before the host waits: how long the load lasts is known to a few replays."""
 RESET_SHARE: Final = 0.01
 """Setting back what the calls change may take this share of a replay; where it takes more, it is done less often."""
 
@@ -57,6 +60,12 @@ class GraphLoop:
     def synchronize(self) -> None:
         torch.cuda.synchronize()
         self.completed()
+
+    def settle(self, seconds: float) -> None:
+        """Keeps the GPU busy for so long."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.timed(MOST_WAITING)
 
     def timed(self, replays: int) -> list[float]:
         """Time of a call, in ns, of each of so many replays."""

@@ -11,7 +11,10 @@ from typing import Final
 from warplens.errors import UsageError
 from warplens.replay.result_file import CACHES
 
-TIMERS: Final = ("profiler", "graph")
+GRAPH: Final = "graph"
+SUSTAINED: Final = "sustained"
+"""A graph, too, after seconds of load: at the clocks that the GPU's power limit allows in a long run."""
+TIMERS: Final = ("profiler", GRAPH, SUSTAINED)
 DEVICE: Final = re.compile(r"(cpu|cuda(:\d{1,3})?)?")
 MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 FREE_TO_CHANGE: Final = ("units", "imports", "unit_timeout", "allow_source")

@@ -22,7 +22,7 @@ from warplens.replay.running.energy_meter import LazyMeter
 from warplens.replay.running.faults import BadUnit, UnitRefused, one_line
 from warplens.replay.running.graphs import Candidate, loop_of
 from warplens.replay.running.inputs import Inputs, check_memory
-from warplens.replay.running.options import RunOptions
+from warplens.replay.running.options import GRAPH, SUSTAINED, RunOptions
 from warplens.replay.running.same import difference
 from warplens.replay.running.statistics import median, summarise
 from warplens.replay.running.timing import ProfiledCalls, first_repeats, host_sample, repeated
@@ -31,6 +31,8 @@ from warplens.replay.running.widening import narrow_dtypes, widened
 from warplens.units import plural
 
 NOTHING: Final = "it launched nothing on the GPU"
+SETTLING_S: Final = 2.0
+"""Load after which clocks are those of a long run: a GPU takes about a second to reach its power limit."""
 LOOK_REPEATS: Final = 10
 """Calls under the profiler where it only shows which kernels run."""
 
@@ -127,12 +129,14 @@ def _profiled(unit: Unit, bench: Bench) -> tuple[WorkingCall, ProfiledCalls]:
 def _time(unit: Unit, bench: Bench, working: WorkingCall, profiled: ProfiledCalls) -> tuple[Time, str]:
     """The time of a call, and a note where the timer is not the one that was asked for."""
     options, note = bench.options, ""
-    if options.timer == "graph":
+    if options.timer in (GRAPH, SUSTAINED):
         loop, note = loop_of(
             working.candidate, profiled.inputs, bench.cache, _trial_ns(profiled, options), bench.device
         )
         if not note:
-            return summarise(repeated(loop.timed, options, options.min_repeats), "graph"), ""
+            if options.timer == SUSTAINED:
+                loop.settle(SETTLING_S)
+            return summarise(repeated(loop.timed, options, options.min_repeats), options.timer), ""
     samples = repeated(profiled.sample, options, first_repeats(unit.times.median_ns, options))
     if not samples:
         raise BadUnit(NOTHING)
