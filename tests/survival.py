@@ -21,13 +21,19 @@ TRACE = ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz"
 OUTPUTS = ("x.html", "x.xlsx", "x.json", "x.md", "x.csv", "x.parquet", "out/")
 """Of `report`."""
 LIMIT_SECONDS = 600
+BEGUN = "begun\n"
+START = (
+    "-c",
+    "import sys; from warplens.__main__ import main; sys.stdout.write('begun\\n'); sys.stdout.flush(); main()",
+)
+"""As `python -m warplens`, and says when the command's own code begins: before that, Ctrl-C is Python's to handle."""
 
 
 def command(words: Sequence[str], cache: Path, **options: object) -> subprocess.Popen[str]:
     """The command in a process of its own, which Ctrl-C reaches."""
     environment = {**os.environ, "WARPLENS_CACHE": str(cache), "PYTHONWARNINGS": "error", "NO_COLOR": "1"}
     return subprocess.Popen(
-        [sys.executable, "-m", "warplens", *words], text=True, env=environment, stdout=subprocess.PIPE,
+        [sys.executable, *START, *words], text=True, env=environment, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler), **options,  # type: ignore[call-overload]
     )  # fmt: skip
@@ -37,12 +43,14 @@ def finished(words: Sequence[str], cache: Path) -> tuple[int, str, str]:
     """Status, output and errors."""
     process = command(words, cache)
     out, err = process.communicate(timeout=LIMIT_SECONDS)
-    return process.returncode, out, err
+    return process.returncode, out.removeprefix(BEGUN), err
 
 
 def interrupted(words: Sequence[str], cache: Path, after_seconds: float) -> tuple[int, str]:
     """Status and errors of a command that gets Ctrl-C so long after it began; it may have been done by then."""
     process = command(words, cache)
+    assert process.stdout is not None
+    assert process.stdout.readline() == BEGUN
     time.sleep(after_seconds)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=LIMIT_SECONDS)
