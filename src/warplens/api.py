@@ -297,7 +297,8 @@ def diff(
     """What changed from A to B: two profiles or jobs (paths, or opened), or two directories of report tables.
 
     Times are per step where both have steps with GPU work, unless `whole` asks for the whole traces; `options` are
-    those of `warplens.open`. Without B, `steps` names two of A's own: `"3,7"`, or `"1-3,7"` for the mean of three.
+    those of `warplens.open`. Without B, `steps` names two of A's own: `"3,7"`, `"1-3,7"` for the mean of three, or
+    `"usual"` for the median step and the slowest.
     """
     from warplens.profiles import comparison
     from warplens.profiles.call_paths import PathsProfile

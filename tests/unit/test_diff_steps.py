@@ -79,3 +79,12 @@ def test_the_command_says_which_step_lost_its_time_and_how_to_go_on(run_inside: 
     assert run_inside("diff", STALL, "--steps", "4,5", "--table", "diff_kernels", "--json").returncode == 0
     assert "two steps of one: --steps 3,7" in run_inside("diff", STALL).stderr
     assert "omit B" in run_inside("diff", STALL, STALL, "--steps", "4,5").stderr
+
+
+def test_without_numbers_the_median_step_and_the_slowest_are_compared(opened: Opened, run_inside: RunInside) -> None:
+    comparison = warplens.diff(opened(steps(100, 140, 300, 120, 900)), steps="usual")  # no next step ends the last
+    assert comparison.facts()["times"] == "of step 7 (A) and step 6 (B)"
+    numbered, alone = (run_inside("diff", str(STALL), "--steps", *word) for word in (("usual",), ()))
+    assert alone.returncode == 0
+    assert alone.stdout == numbered.stdout
+    assert alone.stdout.count("--steps usual") >= 1

@@ -108,6 +108,13 @@ def test_bombs_and_damage_end_in_one_clear_error(bomb: bytes, message: str) -> N
         loads(bomb)
 
 
+def test_a_pickle_that_is_cut_says_how_much_of_it_is_there() -> None:
+    whole = pickle.dumps([{"frames": list(range(300))}] * 9)
+    with pytest.raises(FormatError, match=r"the pickle ends early, after 100 bytes$") as caught:
+        loads(whole[:100])
+    assert caught.value.hint.endswith("copy or write it again")
+
+
 def test_a_memo_number_of_four_billion_takes_no_memory() -> None:
     assert loads(b"\x80\x02K\x07r\xff\xff\xff\xff0j\xff\xff\xff\xff.") == 7
 

@@ -44,6 +44,8 @@ TREE = "diff_tree"
 PATH_TABLES_COMPARED = ("kernel_categories", "kernels", "launch_categories", "scopes", "python_lines", "stalls")
 DIFF_TABLE_NAMES = (*DIFF_TABLES, TREE)
 SUFFIXES = (".csv", ".parquet")
+USUAL_STEPS = "usual"
+"""In the place of two steps: the median and the slowest."""
 STEPS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 TableMaker = Callable[[], Table]
 
@@ -192,18 +194,25 @@ def compare_profiles(a: Profile, b: Profile, *, whole: bool = False) -> Comparis
 
 
 def compare_steps(profile: Profile, steps: str) -> Comparison:
-    """Steps of one trace: `3,7` compares step 3 (A) with step 7 (B), `1-3,7` the mean of three with one."""
-    a, b = _picked_steps(steps, gpu_steps(profile.workspace), profile.source)
+    """Steps of one trace: `3,7` compares step 3 (A) with step 7 (B), `1-3,7` the mean of three with one.
+
+    `usual` compares the median step with the slowest one.
+    """
+    a, b = _picked_steps(steps, gpu_steps(profile.workspace), profile)
     compared = pair_of_steps(profile.workspace, a, b)
     tables = bound(DIFF_TABLES, compared) | {TREE: TableSource(partial(diff_tree, compared))}
     labels = (f"{profile.source}, {steps_text(a)}", f"{profile.source}, {steps_text(b)}")
     return Comparison(tables, Sides(labels, profile.hardware, compared), partial(_step_facts, profile, compared))
 
 
-def _picked_steps(text: str, known: tuple[int, ...], source: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _picked_steps(text: str, known: tuple[int, ...], profile: Profile) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if len(known) < 2:
         count = "one step" if known else "no steps"
-        raise UsageError(f"{source} has {count} with GPU work", hint="two are needed; marks are made with prof.step()")
+        raise UsageError(
+            f"{profile.source} has {count} with GPU work", hint="two are needed; marks are made with prof.step()"
+        )
+    if text == USUAL_STEPS:
+        return _usual_steps(profile.table("steps").frame, known)
     parts = [STEPS.fullmatch(part.strip()) for part in text.split(",")]
     if len(parts) != 2 or None in parts:
         raise UsageError(f"not a pair of steps: {text!r}", hint="for example 3,7 or, for a mean of several, 1-3,7")
@@ -215,6 +224,14 @@ def _picked_steps(text: str, known: tuple[int, ...], source: str) -> tuple[tuple
         if not sides[-1]:
             raise UsageError(f"no step {part[0]} with GPU work", hint=f"steps are numbered {known[0]} to {known[-1]}")
     return sides[0], sides[1]
+
+
+def _usual_steps(steps: pl.DataFrame, known: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The median step and the slowest; the last one only where there are no two others, as no next step ends it."""
+    column = "gpu_ms" if float(steps["gpu_ms"].sum()) > 0 else "host_ms"
+    ended = known[:-1] if len(known) > 2 else known
+    by_time = steps.filter(pl.col("step").is_in(ended)).sort(column)["step"].to_list()
+    return (by_time[(len(by_time) - 1) // 2],), (by_time[-1],)
 
 
 def _step_facts(profile: Profile, compared: Pair, comparison: Comparison) -> dict[str, str]:

@@ -9,6 +9,7 @@ import polars as pl
 
 from warplens.analyses.diff.columns import COUNTS, TIMES, compare
 from warplens.analyses.diff.sides import Pair, Side
+from warplens.analyses.missing_data import NO_STACKS, quality_note_or
 from warplens.analyses.work.kernels import CATEGORY
 from warplens.analyses.work.modules import OPTIMIZER, OUTSIDE, module_context, module_paths
 from warplens.analyses.work.places import pattern_of
@@ -69,8 +70,9 @@ def diff_layers(pair: Pair) -> Table:
 
 
 def _module_notes(pair: Pair) -> tuple[str, ...]:
-    without = [side.label for side in pair.sides if not side.work.trace.is_kind("module").any()]
-    return (*pair.notes, *(f"{label} holds no nn.Module frames: record with with_stack=True" for label in without))
+    without = [side for side in pair.sides if not side.work.trace.is_kind("module").any()]
+    reasons = [quality_note_or(side.work, NO_STACKS, "no nn.Module calls on record") for side in without]
+    return (*pair.notes, *(f"{side.label}: {reason}" for side, reason in zip(without, reasons, strict=True)))
 
 
 def _with_modules(side: Side) -> pl.DataFrame:

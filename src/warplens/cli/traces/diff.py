@@ -42,7 +42,8 @@ class DiffVerb(Verb):
     `warplens report TRACE -o dir/` wrote. Ops are matched by name and shapes, modules by path, kernels by
     category. Times are per step where both have steps. Differences within the runs' own spread are marked ~.
 
-    `warplens diff TRACE --steps 3,7` compares two steps of one trace, `--steps 1-3,7` the mean of three with one.
+    `warplens diff TRACE --steps 3,7` compares two steps of one trace, `--steps 1-3,7` the mean of three with one,
+    `--steps` alone the median step with the slowest.
 
     Two folders of ranks are compared as jobs: the step, each rank, stragglers that are gone or new, collectives.
     """
@@ -56,8 +57,9 @@ class DiffVerb(Verb):
             "a", metavar="A", help="trace, folder of ranks, or directory of report tables; - reads stdin"
         )
         parser.add_argument("b", metavar="B", nargs="?", help="what A is compared with; omitted with --steps")
-        parser.add_argument("--steps", default="", metavar="A,B",
-                            help="two steps of one trace: 3,7; or means of several: 1-3,7-9")  # fmt: skip
+        parser.add_argument("--steps", nargs="?", default="", const="usual", metavar="A,B",
+                            help="two steps of one trace: 3,7; or means of several: 1-3,7-9; alone or 'usual': the "
+                                 "median step and the slowest")  # fmt: skip
         add_shared_opening(parser)
         add_timeline(parser)
         parser.add_argument("--step-time", default="", metavar="A,B",

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 from warplens.errors import FormatError
 
 MOST_PROTOCOL: Final = 5
+CUT: Final = "if it was cut while it was copied or written, copy or write it again"
 MOST_DIGITS: Final = 40
 """Of a number in text; addresses have 20."""
 MOST_NUMBER_BYTES: Final = 16
@@ -57,9 +58,10 @@ def loads(data: bytes, where: str = "") -> Any:
     try:
         return reader.run()
     except (IndexError, struct.error):
-        reader.fail("ends early")
+        # Nobody keeps the position of the opcode that found nothing: of a file that is cut, its size says where.
+        raise FormatError(f"the pickle ends early, after {len(data):,} bytes", where=where, hint=CUT) from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        reader.fail(f"is damaged ({type(error).__name__})")
+        raise FormatError(f"the pickle is damaged ({type(error).__name__})", where=where) from None
 
 
 class _Reader:
