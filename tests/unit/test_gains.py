@@ -8,7 +8,7 @@ import pytest
 
 import warplens
 from finding_traces import ELEMENTWISE, GEMM, H200, rule_findings
-from support import SHARED, Opened, annotation, kernel, launch, op
+from support import ROOT, SHARED, Opened, annotation, kernel, launch, op
 from warplens.model.edits import CaptureGraph, RemoveWaits, ReplaceWork, ScaleWork, WorkOfRows
 from warplens.model.finding import Finding
 
@@ -122,3 +122,11 @@ def test_without_launches_a_gain_stays_what_the_tables_say(opened: Opened) -> No
     assert [finding.gain_ms for finding in profile.findings()] == [
         finding.gain_ms for finding in rule_findings(profile)
     ]
+
+
+def test_a_graph_that_wins_more_than_a_faster_host_says_why() -> None:
+    profile = warplens.open(ROOT / "samples" / "faults" / "launch_bound.before.json.gz", cache=False).with_timeline()
+    finding, bounds = the("WL104", profile.findings()), profile.bounds
+    assert bounds is not None and finding.gain_ms > bounds.saves_ms(bounds.fast_host_ms)
+    more_us = 1e3 * (finding.gain_ms - bounds.saves_ms(bounds.fast_host_ms))
+    assert f"; {more_us:.1f} µs more than a faster host would save, as a graph ends" in finding.evidence

@@ -128,7 +128,10 @@ def test_a_snapshot_with_another_clock_counts_from_its_own_beginning(tmp_path: P
     trace.write_text(json.dumps([launch(1, 1, 1), kernel("k", 5, 900, 1)]))
     profile = warplens.open(trace, memory_snapshot=written(tmp_path / "s.pickle", snapshot(gpu)))
     assert profile.table("memory_timeline").frame["start_ms"][0] == 0
-    assert "memory_clock" in codes(profile)
+    assert {"memory_clock", "memory_untied"} <= {*codes(profile)}
+    on_memory = [finding for finding in profile.findings() if finding.code.startswith("WL5")]
+    assert on_memory
+    assert all(finding.evidence.endswith("of the snapshot, which nothing ties to this trace") for finding in on_memory)
 
 
 def test_a_snapshot_of_another_run_is_not_joined(tmp_path: Path) -> None:
@@ -161,7 +164,7 @@ def test_sizes_in_the_same_order_tie_a_snapshot_with_another_clock(tmp_path: Pat
         events = [memory(10 * at, size, size, size, address=at) for at, size in enumerate(order)]
         trace.write_text(json.dumps([kernel("k", 5, 900, 1), *events]))
         profile = warplens.open(trace, memory_snapshot=written(tmp_path / "s.pickle", document), cache=False)
-        assert {"memory_clock", "memory_other_run"} & {*codes(profile)} == {code}
+        assert {"memory_clock", "memory_other_run", "memory_untied"} & {*codes(profile)} == {code}
 
 
 def test_a_recomputed_module_has_its_cost_from_the_trace(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Final
 
@@ -378,3 +379,8 @@ def find_in_memory(tables: Mapping[str, Table]) -> list[Finding]:
     if not tables or not len(figures.peaks) or not figures.peak_bytes:
         return []
     return ranked(finding for rule in MEMORY_RULES for finding in rule.check(figures))
+
+
+def of_snapshot(finding: Finding) -> Finding:
+    """One on memory that nothing shows to be that of the trace beside it."""
+    return replace(finding, evidence=f"{finding.evidence}; of the snapshot, which nothing ties to this trace")

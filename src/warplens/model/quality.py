@@ -175,6 +175,11 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         INFO,
         "the memory history and the trace have different clocks: its times count from its own first event",
     ),
+    "memory_untied": (
+        INFO,
+        "nothing shows that the memory snapshot is of this run: clocks cannot be compared, and the trace has no memory "
+        "events to compare sizes with; findings on memory are of the snapshot",
+    ),
     "memory_other_run": (
         WARNING,
         "the memory snapshot does not seem to be of this run: {detail}; it is not joined with the trace's ops and "

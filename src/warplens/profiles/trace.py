@@ -136,11 +136,13 @@ class Profile(TablesOnDemand):
 
     def _memory_findings(self) -> list[Finding]:
         # What could go of another run's memory is no finding on this one.
-        if "memory_peak" not in self.table_names or "memory_other_run" in self.table("quality").frame["code"]:
+        codes = self.table("quality").frame["code"]
+        if "memory_peak" not in self.table_names or "memory_other_run" in codes:
             return []
-        from warplens.advice.held_memory import find_in_memory, needed_tables
+        from warplens.advice.held_memory import find_in_memory, needed_tables, of_snapshot
 
-        return find_in_memory({name: self.table(name) for name in needed_tables(self.table_names)})
+        findings = find_in_memory({name: self.table(name) for name in needed_tables(self.table_names)})
+        return list(map(of_snapshot, findings)) if "memory_untied" in codes else findings
 
     def _advice_tables(self) -> dict[str, Table]:
         """The tables that rules and the verdict read."""

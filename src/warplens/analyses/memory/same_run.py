@@ -53,7 +53,7 @@ def tie(trace: Trace, recorded: RecordedMemory) -> Tie:
     if traced:
         detail = "the clocks differ, and so do the sizes that are allocated"
         return Tie(False, False, (Note("memory_other_run", detail=detail),))
-    return Tie(False, False, (Note("memory_clock"),))
+    return Tie(False, False, (Note("memory_clock"), Note("memory_untied")))
 
 
 def first_ns(snapshot: MemorySnapshot) -> int:
