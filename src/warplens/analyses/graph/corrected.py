@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from warplens.analyses.graph.building import NO_GRAPH, has_graph, with_light_pass
+from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph, usual_steps, with_light_pass
 from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
 from warplens.analyses.graph.records import MARK, Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate
@@ -27,7 +27,7 @@ def corrected_trace(work: Workspace) -> Trace:
     trace = work.trace
     if not has_graph(work):
         raise WarplensError(f"times cannot be corrected: {NO_GRAPH}")
-    graph = with_light_pass(work, trace.steps["step"].to_numpy().astype(np.int64))
+    graph = _graph_of_all(work)
     cost = recording_cost(work)
     times = simulate(graph, lag_ns=plain_lags(graph, cost.per_op_ns))
     clock = _Clock(trace, graph, times)
@@ -52,6 +52,12 @@ def corrected_trace(work: Workspace) -> Trace:
     note = Note("corrected_times", detail=cost.note)
     moved = replace(trace, steps=steps, memory=memory)
     return moved.with_columns(note, start_ns=_rounded(starts - origin), dur_ns=_rounded(ends - starts))
+
+
+def _graph_of_all(work: Workspace) -> StepGraph:
+    """The graph of all steps: mostly the one that everything else is simulated in."""
+    steps = work.trace.steps["step"].to_numpy().astype(np.int64)
+    return graph_of(work) if len(usual_steps(work.trace)) == len(steps) else with_light_pass(work, steps)
 
 
 def _rounded(times: Floats) -> Ints:

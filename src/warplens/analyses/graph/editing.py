@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from warplens.analyses.graph.records import CALL, HANDOVER, HOST, LAUNCH, STREAM, SYNC, Floats, StepGraph
+from warplens.analyses.graph.records import CALL, LAUNCH, STREAM, SYNC, Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate, simulate_many, step_ns, steps_ns
 from warplens.model.arrays import numbered
 from warplens.model.edits import (
@@ -32,6 +32,16 @@ GRAPH_PAUSE_NS: Final = 450.0
 
 Members = Callable[[WorkOfRows], Ints]
 """The GPU events, as rows of the trace in order, that belong to some rows of a table."""
+Launches = tuple[Ints, Ints]
+"""The edges on which the host makes the launches of some GPU events, and those on which it gets to them."""
+
+
+class KnownWork:
+    """What was found out of some rows: a change is simulated with three costs of recording, each time anew."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[WorkOfRows, Ints] = {}
+        self.launches: dict[WorkOfRows, Launches] = {}
 
 
 @dataclass
@@ -42,8 +52,8 @@ class EditedGraph:
     members: Members
     plain_host_ns: Floats
     """Per edge: the host's part of its lag without the recording."""
-    nodes_of: dict[WorkOfRows, Ints] = field(default_factory=dict, repr=False)
-    """The nodes of rows, once they were asked for; copies of one graph share it."""
+    known: KnownWork = field(default_factory=KnownWork, repr=False)
+    """Shared by the copies of one graph."""
     weight_ns: Floats = field(init=False)
     host_ns: Floats = field(init=False)
     """Per edge: the host's part of its lag."""
@@ -91,19 +101,25 @@ class EditedGraph:
 
     def _chosen(self, work: WorkOfRows) -> Ints:
         """The nodes of these rows, in the order of their launches."""
-        if work not in self.nodes_of:
+        if work not in self.known.nodes:
             nodes = self.graph.work_of(self.members(work))
-            self.nodes_of[work] = nodes[np.argsort(self.graph.call_of[nodes], kind="stable")]
-        return self.nodes_of[work]
+            self.known.nodes[work] = nodes[np.argsort(self.graph.call_of[nodes], kind="stable")]
+        return self.known.nodes[work]
 
     def _scale_work(self, edit: ScaleWork) -> None:
         nodes = self._chosen(edit.work)
         self.weight_ns[nodes] *= edit.factor
         if edit.with_host:
-            self._scale_launches(nodes, edit.factor)
+            if edit.work not in self.known.launches:
+                self.known.launches[edit.work] = self._launches_of(nodes)
+            self._scale_launches(self.known.launches[edit.work], edit.factor)
 
-    def _scale_launches(self, nodes: Ints, factor: float) -> None:
+    def _scale_launches(self, launches: Launches, factor: float) -> None:
         """The host's time on the way to the launches of GPU events, and in them."""
+        for edges in launches:
+            self.host_ns[edges] *= factor
+
+    def _launches_of(self, nodes: Ints) -> Launches:
         graph = self.graph
         edges = graph.edges_to(nodes)
         launched = graph.call_of[nodes]
@@ -111,14 +127,13 @@ class EditedGraph:
         whole = graph.events_of_call == np.bincount(launched[launched != NONE], minlength=len(graph.events_of_call))
         edges = edges[graph.edge_kind[edges] == LAUNCH]
         caller = graph.call_of[graph.target[edges]]
-        self.host_ns[edges[(caller == NONE) | whole[caller]]] *= factor
         calls = numbered(launched[launched != NONE])[0]
-        edges = graph.way_to[calls[whole[calls]]]
-        self.host_ns[edges[edges != NONE]] *= factor
+        ways = graph.way_to[calls[whole[calls]]]
+        return edges[(caller == NONE) | whole[caller]], ways[ways != NONE]
 
     def _remove(self, nodes: Ints) -> None:
         """GPU events with their launches."""
-        self._scale_launches(nodes, 0.0)
+        self._scale_launches(self._launches_of(nodes), 0.0)
         self.weight_ns[nodes] = -self.graph.residual_ns[nodes]
         self.latency_ns[self.graph.edges_to(nodes)] = 0.0
 
@@ -164,24 +179,24 @@ class EditedGraph:
 
     def _remove_host_time(self, removed: Union) -> None:
         graph = self.graph
-        edges = np.flatnonzero(graph.on_host)
-        end = graph.recorded_ns[graph.target[edges]]
-        start = end - graph.lag_ns[edges]
-        until, since = (covered_until(removed, moments.astype(np.int64)) for moments in (end, start))
-        inside = until - since
+        edges, start, end = graph.host_spans
+        inside = covered_until(removed, end) - covered_until(removed, start)
         share = np.divide(self.plain_host_ns, graph.host_ns, out=np.zeros(len(graph.lag_ns)), where=graph.host_ns > 0)
         self.host_ns[edges] -= np.minimum(self.host_ns[edges], share[edges] * inside)
 
     def _capture(self, factor: float) -> None:
         """The host's time goes, and what is left between kernels is the pause inside a graph."""
         self.weight_ns[self.graph.is_work] *= factor
-        kind = self.graph.edge_kind
-        self.host_ns[np.isin(kind, (HOST, HANDOVER, LAUNCH))] = 0.0
-        on_gpu = np.isin(kind, (STREAM, LAUNCH))
+        is_launch = self.graph.edge_kind == LAUNCH
+        self.host_ns[self.graph.on_host | is_launch] = 0.0
+        on_gpu = is_launch | (self.graph.edge_kind == STREAM)
         self.latency_ns[on_gpu] = np.minimum(self.latency_ns[on_gpu], GRAPH_PAUSE_NS)
 
 
 def steps_of(graph: StepGraph, edited: Sequence[EditedGraph]) -> Floats:
     """Times of the step in ns, of several edited copies of a graph that are simulated at once."""
-    weights, lags = (np.stack([getattr(copy, name) for copy in edited], axis=1) for name in ("weight_ns", "lag_ns"))
+    weights = np.stack([each.weight_ns for each in edited], axis=1)
+    lags = np.empty((len(graph.lag_ns), len(edited)))
+    for column, each in enumerate(edited):
+        np.add(each.host_ns, each.latency_ns, out=lags[:, column])
     return steps_ns(graph, simulate_many(graph, weights, lags))

@@ -165,6 +165,13 @@ class StepGraph(msgspec.Struct, frozen=True, dict=True):
         return self.row[nodes], nodes
 
     @cached_property
+    def host_spans(self) -> tuple[Ints, Ints, Ints]:
+        """The edges whose lag is time of the host, and from when to when that was, as recorded."""
+        edges = np.flatnonzero(self.on_host)
+        end = self.recorded_ns[self.target[edges]]
+        return edges, (end - self.lag_ns[edges]).astype(np.int64), end.astype(np.int64)
+
+    @cached_property
     def on_host(self) -> Bools:
         """Per edge: whether its lag is time of the host between two moments."""
         return np.isin(self.edge_kind, ON_HOST)

@@ -11,14 +11,13 @@ import polars as pl
 
 from warplens.analyses.graph.bounds import calibration, plain_step_ns
 from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
-from warplens.analyses.graph.editing import EditedGraph, Members, steps_of
+from warplens.analyses.graph.editing import EditedGraph, KnownWork, Members, steps_of
 from warplens.analyses.graph.recording_cost import RecordingCost, cost_without_light, plain_host, recording_cost
-from warplens.analyses.graph.records import StepGraph
+from warplens.analyses.graph.records import Floats, StepGraph
 from warplens.analyses.graph.slow_steps import step_excess
 from warplens.analyses.workspace import Workspace
-from warplens.model.edits import Edit, StepChange, WorkOfRows, with_saving
+from warplens.model.edits import Edit, StepChange, with_saving
 from warplens.model.table import Column, Table
-from warplens.model.trace import Ints
 
 COLUMNS = (
     Column("fixes", "the changes; empty for the step as it is", "", pl.String),
@@ -60,8 +59,9 @@ class StepModel:
     cost_without_light: Callable[[], RecordingCost] | None = None
     """What recording costs in the steps recorded with ops; `cost` where there are no others."""
 
-    nodes_of: dict[WorkOfRows, Ints] = field(default_factory=dict, repr=False, compare=False)
-    """The nodes of rows, once they were asked for."""
+    known: KnownWork = field(default_factory=KnownWork, repr=False, compare=False)
+    plain_hosts: dict[float, Floats] = field(default_factory=dict, repr=False, compare=False)
+    """The host's part of each edge by the cost of recording, of which all sets of changes have the same three."""
 
     def excess_kept(self, steps: Collection[int]) -> tuple[float, float]:
         """What slow steps take more than the others without the profiler, over what they do as recorded; and the same
@@ -129,7 +129,9 @@ class StepModel:
         return steps
 
     def _edited(self, edits: Sequence[Edit], per_op_ns: float) -> EditedGraph:
-        edited = EditedGraph(self.graph, self.members, plain_host(self.graph, per_op_ns), self.nodes_of)
+        if per_op_ns not in self.plain_hosts:
+            self.plain_hosts[per_op_ns] = plain_host(self.graph, per_op_ns)
+        edited = EditedGraph(self.graph, self.members, self.plain_hosts[per_op_ns], self.known)
         for edit in edits:
             edited.apply(edit)
         return edited
