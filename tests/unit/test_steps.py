@@ -241,3 +241,21 @@ def test_a_generation_inside_a_marked_step_is_noted_and_the_program_marks_the_st
     profile = opened([*TWO_STEPS, annotation("execute_diffusion_1_256x256", 5, 90)])
     assert [number for number, *_ in marks(profile)] == [4, 5]
     assert profile.trace.quality.has("generations")
+
+
+def test_the_host_s_time_before_the_first_launch_of_a_step_is_in_the_table(opened: Opened) -> None:
+    table = opened(TWO_STEPS).table("steps")
+    assert table.frame["before_launch_ms"].to_list() == [pytest.approx(0.012), pytest.approx(0.012)]
+    assert [note for note in table.notes if "before its first launch" in note] == [
+        "12.00 µs of step 4 pass on the host before its first launch: in no table of the GPU's time"
+    ]
+    without_gpu = opened([*TWO_STEPS, annotation("ProfilerStep#6", 400, 10)]).table("steps").frame
+    assert without_gpu["before_launch_ms"][2] is None
+
+
+def test_without_steps_the_timeline_names_what_the_host_does_before_the_first_launch(opened: Opened) -> None:
+    events = [op("aten::copy", 0, 900), *work(1000, 1, "a", 1030, 2000)]
+    assert opened(events).table("timeline").notes == (
+        "the host works for 1.002 ms before the first launch, which is in no measure",
+    )
+    assert opened(work(0, 1, "a", 30, 2000)).table("timeline").notes == ()

@@ -7,15 +7,17 @@ no successor: it ends with its own last work, less what the other steps' work re
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
 from warplens.analyses.time.timeline import DeviceWork, device_work, measure, split_work
 from warplens.analyses.workspace import Workspace
 from warplens.model.table import Column, Table
+from warplens.units import format_ms
 
 SHOWN = ("busy", "idle", "computation", "exposed_communication", "exposed_memcpy")
 COLUMNS = (
@@ -32,7 +34,10 @@ COLUMNS = (
     Column("busy_percent", "busy share of gpu_ms", "%", pl.Float64),
     Column("count", "GPU events launched by the step", "", pl.Int64),
     Column("kernel_us", "summed duration of the GPU events launched by the step", "us", pl.Float64),
+    Column("before_launch_ms", "the host's time from the step's start to its first launch", "ms", pl.Float64),
 )
+LONG_BEFORE: Final = 0.05
+"""Of a step: what the host does before the first launch of all is then named, as no table of the GPU has it."""
 
 
 class StepWork(NamedTuple):
@@ -53,14 +58,17 @@ def steps(work: Workspace) -> Table:
     windows = _windows(launched)
     last = max(windows, key=lambda step: windows[step], default=None)
     everything = device_work(work, None if frame["device"].n_unique() > 1 else frame["device"].first())  # type: ignore[arg-type]
+    first_launch = _first_launches(work)
     rows: list[dict[str, object]] = []
     for number, name, start, end in work.trace.steps.iter_rows():
         window = windows.get(number)
         running = _without_later_launches(work, everything, end, window) if window and number == last else everything
         count, kernel_ns = launched[number][2:] if window else (0, 0)
         host = {"step": number, "name": name, "start_ms": start / 1e6, "host_ms": (end - start) / 1e6}
-        rows.append({**host, **_gpu_part(running, window), "count": count, "kernel_us": kernel_ns / 1000})
-    return Table.from_rows("steps", "one row per step", COLUMNS, rows, *_notes(work))
+        before = (first_launch[number] - start) / 1e6 if number in first_launch else None
+        sums = {"count": count, "kernel_us": kernel_ns / 1000, "before_launch_ms": before}
+        rows.append({**host, **_gpu_part(running, window), **sums})
+    return Table.from_rows("steps", "one row per step", COLUMNS, rows, *_notes(work), *_long_before(rows))
 
 
 def _launched(frame: pl.DataFrame) -> dict[int, StepWork]:
@@ -68,6 +76,25 @@ def _launched(frame: pl.DataFrame) -> dict[int, StepWork]:
     sums = (start.min(), (start + duration).max().alias("end_ns"), pl.len(), duration.sum())
     rows = frame.filter(pl.col("step") >= 0).group_by("step").agg(*sums)
     return {row[0]: StepWork(*row[1:]) for row in rows.iter_rows()}
+
+
+def _first_launches(work: Workspace) -> dict[int, int]:
+    """When each step makes the first launch whose GPU work is on record."""
+    frame = work.gpu.select("step", "launch").filter((pl.col("step") >= 0) & (pl.col("launch") >= 0))
+    begun = pl.Series("begun", work.trace.ints("start_ns")[frame["launch"].to_numpy()])
+    rows = frame.with_columns(begun).group_by("step").agg(pl.col("begun").min())
+    return {int(step): int(begun) for step, begun in rows.iter_rows()}
+
+
+def _long_before(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Of the first step: that of later ones is idle time of the GPU in the step before."""
+    first = next((row for row in rows if row["before_launch_ms"] is not None), None)
+    if first is None or first["before_launch_ms"] < LONG_BEFORE * first["host_ms"]:
+        return ()
+    before = format_ms(first["before_launch_ms"])
+    return (
+        f"{before} of step {first['step']} pass on the host before its first launch: in no table of the GPU's time",
+    )
 
 
 def _windows(launched: dict[int, StepWork]) -> dict[int, Window]:

@@ -11,11 +11,14 @@ from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.model.arrays import places_by_value
 from warplens.model.intervals import Union, clip, length, subtract, union
-from warplens.model.kinds import CODE
+from warplens.model.kinds import CODE, NESTED
 from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints
+from warplens.units import format_ns
 
 ALL_DEVICES = "all"
+LONG_BEFORE = 0.05
+"""Of the GPU's time: what the host does before its first launch is then named."""
 NO_ROWS = np.zeros(0, np.int64)
 MEANINGS = {
     "computation": "union of everything but communication and copies (memsets count as computation)",
@@ -53,7 +56,20 @@ def timeline(work: Workspace) -> Table:
     for device, measures in measured.items():
         whole = max(1, measures["total"])
         rows += [(device, name, measures[name] / 1e6, 100 * measures[name] / whole) for name in MEANINGS]
-    return Table.from_rows("timeline", "one row per GPU and measure", COLUMNS, rows)
+    return Table.from_rows("timeline", "one row per GPU and measure", COLUMNS, rows, *_before_first_launch(work))
+
+
+def _before_first_launch(work: Workspace) -> tuple[str, ...]:
+    """What the host does before the first launch is in no measure; of traces with steps the table `steps` has it."""
+    launch, start = work.gpu["launch"].to_numpy(), work.trace.ints("start_ns")
+    launch = launch[launch >= 0]
+    on_host = work.trace.rows_of(*NESTED)
+    if work.trace.steps.height or not len(launch) or not len(on_host):
+        return ()
+    before_ns = int(start[launch].min() - start[on_host].min())
+    if before_ns < LONG_BEFORE * measure(device_work(work, None))["total"]:
+        return ()
+    return (f"the host works for {format_ns(before_ns)} before the first launch, which is in no measure",)
 
 
 @shared
