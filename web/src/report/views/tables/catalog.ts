@@ -10,7 +10,10 @@ const GROUPS: [title: string, tables: string[]][] = [
   ["Graphs", ["graph_ops", "graph_joins"]],
   ["Idle time and steps", ["gaps", "idle", "steps", "step_diff", "timeline", "activity"]],
   ["Serving", ["iterations", "serving_phases", "serving_categories", "token_latency", "slow_iterations"]],
-  ["Memory", ["memory_peak", "memory_modules", "memory_failures", "memory_timeline", "allocations", "fragmentation", "memory", "memory_ops"]],
+  [
+    "Memory",
+    ["memory_peak", "memory_modules", "memory_failures", "memory_timeline", "allocations", "fragmentation", "memory", "memory_ops"],
+  ],
   ["Communication", ["comm"]],
   ["Events", ["gpu_events", "host_events", "call_tree"]],
   ["Calls", ["call_paths", "tree", "execution_trace", "arguments"]],
