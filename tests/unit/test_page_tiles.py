@@ -32,12 +32,17 @@ def test_a_served_model_has_its_rates_and_the_time_between_tokens() -> None:
         mbu_percent=[10.0, 60.0, 50.0],
     )
     latency = table(
-        "token_latency", part=["interval", "attention"], p50_ms=[8.1, 1.5], p90_ms=[9.0, 1.5], p99_ms=[78.3, 2.0]
+        "token_latency",
+        part=["interval", "attention"],
+        p50_ms=[8.1, 1.5],
+        p90_ms=[9.0, 1.5],
+        p99_ms=[78.3, 2.0],
+        plain_p50_ms=[7.9, None],
     )
     assert words([*serving_tiles([phases, latency])]) == [
-        ("Decode", "3,891 tokens/s", "8.1 ms a pass · 32 requests · about 4,105 without profiler"),
+        ("Decode", "3,891 tokens/s", "8.1 ms a pass · 32 requests · 4,105 plain"),
         ("Prefill", "29,174 tokens/s", "70.2 ms a pass · 1 request · recorded"),
-        ("Between two tokens", "8.1 ms", "p90 9.0 ms · p99 78.3 ms"),
+        ("Between two tokens", "8.1 ms", "p90 9.0 ms · p99 78.3 ms · 7.9 ms plain"),
     ]
     assert words([*serving_rates([phases])]) == [("MFU", "12.3 %", "MBU 50.0 %")]
     assert serving_tiles([]) == serving_rates([]) == []

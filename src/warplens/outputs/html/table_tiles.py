@@ -11,7 +11,7 @@ from warplens.units import format_bytes, format_count, format_short_ms, plural
 
 SERVING: Final = (("decode", "Decode"), ("mixed", "Mixed passes"), ("prefill", "Prefill"))
 Row = Mapping[str, Any]
-AS_RECORDED: Final = "as recorded, with what recording costs the host"
+AS_RECORDED: Final = "as recorded, with what recording costs the host; plain: without it, simulated"
 
 
 def serving_tiles(tables: Sequence[Table]) -> list[Tile]:
@@ -48,7 +48,7 @@ def _phase(label: str, row: Row) -> Tile:
 
 def _recorded(plain_tokens_per_s: float | None) -> str:
     """What the rate would be without the profiler, where that is known and another one."""
-    return "recorded" if plain_tokens_per_s is None else f"about {_rate(plain_tokens_per_s)} without profiler"
+    return "recorded" if plain_tokens_per_s is None else f"{_rate(plain_tokens_per_s)} plain"
 
 
 def _rate(tokens_per_s: float) -> str:
@@ -59,7 +59,8 @@ def _interval(row: Row) -> Tile:
     return Tile(
         "Between two tokens",
         _short_ms(row["p50_ms"]),
-        f"p90 {_short_ms(row['p90_ms'])} · p99 {_short_ms(row['p99_ms'])}",
+        f"p90 {_short_ms(row['p90_ms'])} · p99 {_short_ms(row['p99_ms'])} · "
+        f"{'recorded' if row['plain_p50_ms'] is None else _short_ms(row['plain_p50_ms']) + ' plain'}",
         f"median time from one generated token to the next of the same request, in steady state: {AS_RECORDED}",
         "token_latency",
     )
