@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from warplens.categories.kernel_name import KernelName, any_in
+from warplens.categories.plain_toml import read_plain
 from warplens.errors import FormatError, UsageError
 from warplens.lazy_patterns import LazyPattern
 
@@ -175,7 +176,8 @@ def _rule_from_table(table: object, where: str) -> Rule:
 @lru_cache(maxsize=4)
 def read_packaged_toml(name: str) -> dict[str, Any]:
     """One of the tables shipped with this package."""
-    return _parse(Path(__file__).with_name(name).read_text("utf-8"), name)
+    content = Path(__file__).with_name(name).read_text("utf-8")
+    return read_plain(content) or _parse(content, name)
 
 
 def builtin_categories() -> dict[str, str]:
