@@ -8,8 +8,9 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -117,22 +118,28 @@ def _make_key(path: Path) -> None:
 
 def code_hash(rooms: Sequence[str], columns: str = "") -> str:
     """Changes with whatever could make the same file read differently: the code of these rooms, and the columns."""
-    code = [version for room in rooms for version in _versions(PACKAGE / room)]
+    code = [version for room in rooms for version in _versions(str(PACKAGE / room))]
     with suppress(OSError):
         library = native_library.LIBRARY.stat()
         code.append((native_library.LIBRARY.name, library.st_size, library.st_mtime_ns))
     return hashlib.blake2b(f"{__version__} {sorted(code)} {columns}".encode(), digest_size=4).hexdigest()
 
 
-def _versions(folder: str | Path) -> Iterator[tuple[str, int, int]]:
-    """Name, size and time of each file of code; `Path` would take three times as long."""
+@lru_cache
+def _versions(folder: str) -> tuple[tuple[str, int, int], ...]:
+    """Name, size and time of each file of code, which stay what they were when this process began.
+
+    `Path` would take three times as long.
+    """
+    versions: list[tuple[str, int, int]] = []
     with os.scandir(folder) as found:
         for entry in found:
             if entry.name.endswith((".py", ".toml")):
                 status = entry.stat()
-                yield entry.name, status.st_size, status.st_mtime_ns
+                versions.append((entry.name, status.st_size, status.st_mtime_ns))
             elif entry.is_dir() and entry.name != "__pycache__":
-                yield from _versions(entry.path)
+                versions += _versions(entry.path)
+    return tuple(versions)
 
 
 def _limit_bytes() -> int:

@@ -40,6 +40,10 @@ def safe_csv_bytes(document: Document) -> bytes:
 
 
 def csv_of(table: Table, *, safe: bool = False) -> bytes:
+    names = table.frame.columns
+    if len(table.frame) == 0 and names and all(name.isidentifier() for name in names):
+        # A third of the tables of a report: Polars takes 0.3 ms for each, as long as for a hundred rows.
+        return f"{','.join(names)}\n".encode()
     frame = with_json_text(table.frame)
     if not frame.width:
         # Polars refuses rows without columns, and in CSV they look like none.
