@@ -15,7 +15,10 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     # code: (severity, text); {detail} is filled in, and {count:noun} or {count:noun|nouns} is a count with its noun
     "no_gpu": (INFO, "no GPU work in the file: only host activity is reported"),
     "no_host": (WARNING, "no host events: kernels cannot be attributed to ops, modules or lines"),
-    "no_stacks": (INFO, "no Python stacks: no module or line tables (record with with_stack=True)"),
+    "no_stacks": (
+        INFO,
+        "no Python stacks: no module or line tables (record with with_stack=True; warplens profile --stacks)",
+    ),
     "no_shapes": (INFO, "no shapes: ops cannot be split by size (record with record_shapes=True)"),
     "no_steps": (INFO, "no steps marked: totals are for the whole trace (call prof.step() each iteration)"),
     "steps_guessed": (INFO, "steps are inferred from {detail}, not from ProfilerStep marks"),
