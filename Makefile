@@ -100,7 +100,11 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml
 
 # pip compiles on one core, and not this project; tests start hundreds of processes that import both. What cannot be
 # compiled, a template say, is no module. Half of all that is installed is never imported here.
-NOT_IMPORTED := /tests?/|/transformers/models/(?!auto|bert|bloom|gpt2|resnet)[^/]+/|/site-packages/(pip|mypy|mypyc)/
+NOT_IMPORTED := /(tests?|benchmarks)/|/transformers/models/(?!auto|bert|bloom|gpt2|resnet)[^/]+/|$\
+  /site-packages/(pip|mypy|mypyc|fsspec|typer|urllib3|watchdog)/|/dask/(array|dataframe)/|/huggingface_hub/(cli|inference)/|$\
+  /numpy/(distutils|f2py|polynomial)/|/playwright/async_api/|/pydantic/v1/|/sympy/(parsing/autolev|physics|stats)/|$\
+  /torch/(_inductor/(fx_passes|kernel)|_vendor/quack|distributed/pipelining|testing/_internal/(distributed/rpc|generated|opinfo))/|$\
+  /transformers/(exporters|pipelines)/
 $(VENV)/dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev,dev-torch]'
 	@$(BIN)/python -m compileall -q -j 0 -x '$(NOT_IMPORTED)' $(VENV)/lib src >/dev/null 2>&1 || true
