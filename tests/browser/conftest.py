@@ -36,11 +36,23 @@ def missing(what: str) -> Any:
 
 @dataclass
 class Running:
-    """A browser, and its pages that no test uses now: to load a file in one takes half as long as in a new page."""
+    """A browser, and its pages that no test uses now: to load a file in one takes half as long as in a new page.
 
-    browser: Any
+    They are tabs of one window: another window takes 1.5 s of CPU.
+    """
+
+    window: Any
     end: ExitStack
     idle_pages: list[Any] = field(default_factory=list)
+    kept: Opened | None = None
+    """The page that stays loaded for those that only look at it."""
+
+    def page(self) -> Any:
+        return self.idle_pages.pop() if self.idle_pages else new_page(self.window)
+
+    def give_back(self, opened: Opened) -> None:
+        opened.leave()
+        self.idle_pages.append(opened.page)
 
 
 RUNNING = pytest.StashKey[Running]()
@@ -65,7 +77,7 @@ def started() -> Running:
         playwright = stack.enter_context(sync_playwright())
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS, timeout=HANG_MS)
         stack.callback(browser.close)
-        return Running(browser, stack.pop_all())
+        return Running(browser.new_context(), stack.pop_all())
 
 
 @pytest.hookimpl(trylast=True)
@@ -107,6 +119,19 @@ class Opened:
         self.page.wait_for_selector(ready)
         return self
 
+    def again(self, state: str) -> Opened:
+        """The same page, which stays loaded, at another address: as when a reader types it."""
+        self.settled()  # what the last test chose is in the address by now
+        self.js(ADDRESS, state)
+        return self.settled()
+
+    def looks(self, *, width: int, height: int, dark: bool) -> Opened:
+        """In front, since a tab behind another draws once a second."""
+        self.page.bring_to_front()
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(color_scheme="dark" if dark else "light")
+        return self
+
     def settled(self) -> Opened:
         """Once the page has drawn what it was told and has nothing left to do: no frame, no timer."""
         self.js("() => settled()")
@@ -137,6 +162,12 @@ class Opened:
         assert sum(url.startswith("file://") for url in self.requests) == 1
 
 
+ADDRESS = """state => new Promise(done => {
+  const before = location.href;
+  addEventListener('hashchange', done, { once: true });
+  if (location.hash.slice(1) !== state) location.hash = state;
+  if (location.href === before) done();
+})"""
 CHANGES = """async steps => {
   const act = ACT;
   const counts = [];
@@ -179,8 +210,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
     return write
 
 
-def new_page(browser: Any) -> Any:
-    page = browser.new_page()
+def new_page(window: Any) -> Any:
+    page = window.new_page()
     page.set_default_timeout(HANG_MS)
     page.add_init_script(f"window.SLOW_MS = {SLOW_MS}; {SETTLED.read_text()}")
     return page
@@ -194,13 +225,31 @@ def show(running: Running) -> Iterator[Callable[..., Opened]]:
     def open_page(
         path: Path, state: str = "", *, width: int = 1280, height: int = 900, dark: bool = False, ready: str = READY
     ) -> Opened:
-        page = running.idle_pages.pop() if running.idle_pages else new_page(running.browser)
-        page.set_viewport_size({"width": width, "height": height})
-        page.emulate_media(color_scheme="dark" if dark else "light")
-        opened.append(Opened(page, path))
+        opened.append(Opened(running.page(), path).looks(width=width, height=height, dark=dark))
         return opened[-1].goto(state, ready)
 
     yield open_page
     for each in opened:
-        each.leave()
-        running.idle_pages.append(each.page)
+        running.give_back(each)
+
+
+@pytest.fixture
+def look(running: Running) -> Callable[..., Opened]:
+    """As `show`, for tests that read what is at an address: the page stays loaded for them, which saves a second each.
+
+    All that the address holds is as in a new page. What it does not hold (focus, the pointer, how far a list is
+    scrolled) is as the test before left it: a test of these uses `show`.
+    """
+
+    def look_at(path: Path, state: str = "", *, width: int = 1280, height: int = 900, dark: bool = False) -> Opened:
+        kept = running.kept
+        if kept and kept.path == path:
+            return kept.looks(width=width, height=height, dark=dark).again(state)
+        if kept:
+            running.kept = None
+            running.give_back(kept)
+        opened = Opened(running.page(), path).looks(width=width, height=height, dark=dark).goto(state)
+        running.kept = opened
+        return opened
+
+    return look_at

@@ -58,8 +58,8 @@ def test_it_opens_from_disk_without_a_request_or_a_complaint(page_file: Path, sh
     assert len(page.requests) == 1
 
 
-def test_the_top_says_what_was_compiled(page_file: Path, show: Show) -> None:
-    page = show(page_file)
+def test_the_top_says_what_was_compiled(page_file: Path, look: Show) -> None:
+    page = look(page_file)
     top = page.page.locator("#top").inner_text()
     for text in ("scale_kernel", "sm90", "registers 24", "BLOCK=1024, num_warps=4", "Triton 3.9.0, 1.3 s to compile"):
         assert text in top
@@ -70,8 +70,8 @@ def test_the_top_says_what_was_compiled(page_file: Path, show: Show) -> None:
     ]
 
 
-def test_texts_are_shown_without_what_only_says_where_they_come_from(page_file: Path, show: Show) -> None:
-    page = show(page_file)
+def test_texts_are_shown_without_what_only_says_where_they_come_from(page_file: Path, look: Show) -> None:
+    page = look(page_file)
     assert rows(page, "ttgir")[3] == "%x_1 = tt.load %x, %mask : tensor<1024x!tt.ptr<f32>>"
     assert rows(page, "sass")[:2] == [
         "/*0000*/       LDC R1, c[0x0][0x28] ;",
@@ -115,8 +115,8 @@ def test_a_call_lights_what_it_became_and_the_helper_its_own(page_file: Path, sh
     assert "twice · helpers.py" in titles
 
 
-def test_lines_from_one_line_share_a_colour(page_file: Path, show: Show) -> None:
-    page = show(page_file)
+def test_lines_from_one_line_share_a_colour(page_file: Path, look: Show) -> None:
+    page = look(page_file)
     colours = page.js(
         """() => Object.fromEntries([...document.querySelectorAll('.row')].map(row =>
           [row.querySelector('.code').textContent.trim(), getComputedStyle(row).backgroundColor]))"""

@@ -39,10 +39,19 @@ def profile() -> warplens.Profile:
 
 @pytest.fixture
 def page(written: Written, show: Show) -> Any:
-    opened = show(written(STACKS))
-    opened.page.locator("#flame").scroll_into_view_if_needed()
-    made(opened)
-    return opened
+    return drawn(show(written(STACKS)))
+
+
+@pytest.fixture
+def looked_at(written: Written, look: Show) -> Any:
+    """For what is the same however the reader came to it: all choices are in the address."""
+    return drawn(look(written(STACKS)))
+
+
+def drawn(page: Any) -> Any:
+    page.page.locator("#flame").scroll_into_view_if_needed()
+    made(page)
+    return page
 
 
 def made(page: Any) -> None:
@@ -84,14 +93,14 @@ def call_tree(page: Any) -> Counter[tuple[str, int, int, int]]:
 
 
 @pytest.mark.parametrize("weight", ["gpu", "cpu"])
-def test_the_twin_table_is_the_tree_of_python(page: Any, profile: warplens.Profile, weight: str) -> None:
-    page.state(table="call_tree", weight=weight)
+def test_the_twin_table_is_the_tree_of_python(looked_at: Any, profile: warplens.Profile, weight: str) -> None:
+    looked_at.state(table="call_tree", weight=weight)
     for context in CONTEXTS:
-        page.state(context=context)
+        looked_at.state(context=context)
         expected = profile.tree(context, weight=weight)
-        assert call_tree(page) == nodes(expected), context
-        page.page.locator(".flame-text", has_text=f"{len(expected):,} frames").wait_for()
-    page.assert_quiet()
+        assert call_tree(looked_at) == nodes(expected), context
+        looked_at.page.locator(".flame-text", has_text=f"{len(expected):,} frames").wait_for()
+    looked_at.assert_quiet()
 
 
 def test_a_trace_without_stacks_has_its_ops(written: Written, show: Show) -> None:
@@ -281,12 +290,14 @@ PIXELS = """() => {
 }"""
 
 
-def test_time_order_is_that_of_the_kernels(page: Any, profile: warplens.Profile) -> None:
-    flame = page.page.locator("#flame")
+def test_time_order_is_that_of_the_kernels(looked_at: Any, profile: warplens.Profile) -> None:
+    flame = looked_at.page.locator("#flame")
     flame.get_by_role("button", name="Ops", exact=True).click()
     flame.get_by_role("button", name="Time order").click()
-    assert page.js("() => warplens.store.text('order')") == "time"
-    lines = [line.rsplit(" ", 1) for line in saved(page, flame.get_by_role("button", name="Save folded")).splitlines()]
+    assert looked_at.js("() => warplens.store.text('order')") == "time"
+    lines = [
+        line.rsplit(" ", 1) for line in saved(looked_at, flame.get_by_role("button", name="Save folded")).splitlines()
+    ]
     events = profile.gpu_events().sort("start_ns", "id")
     expected = [clean(name).replace(";", ":") for name, _ in groupby(events["kernel_short"].to_list())]
     assert [name for name, _ in groupby(path.split(";")[-1] for path, _ in lines)] == expected
@@ -299,27 +310,27 @@ def test_time_order_is_that_of_the_kernels(page: Any, profile: warplens.Profile)
 
 
 @pytest.mark.parametrize("weight", ["gpu", "cpu"])
-def test_saved_files_hold_the_tree(page: Any, tmp_path: Path, weight: str) -> None:
-    page.state(weight=weight, context="python")
-    made(page)
-    flame = page.page.locator("#flame")
-    here = set(saved(page, flame.get_by_role("button", name="Save folded")).splitlines())
+def test_saved_files_hold_the_tree(looked_at: Any, tmp_path: Path, weight: str) -> None:
+    looked_at.state(weight=weight, context="python")
+    made(looked_at)
+    flame = looked_at.page.locator("#flame")
+    here = set(saved(looked_at, flame.get_by_role("button", name="Save folded")).splitlines())
     there = tmp_path / "x.folded"
     assert (
         main(["flamegraph", str(STACKS), "--context", "python", "--weight", weight, "--no-cache", "-o", str(there)])
         == 0
     )
     assert here == set(there.read_text().splitlines())
-    document = json.loads(saved(page, flame.get_by_role("button", name="Save speedscope")))
+    document = json.loads(saved(looked_at, flame.get_by_role("button", name="Save speedscope")))
     total = sum(int(line.rsplit(" ", 1)[1]) for line in here)
     assert document["profiles"][0]["endValue"] == sum(document["profiles"][0]["weights"]) == total
     assert len(document["profiles"][0]["samples"]) == len(here)
-    root = ElementTree.fromstring(saved(page, flame.get_by_role("button", name="Save SVG")))
+    root = ElementTree.fromstring(saved(looked_at, flame.get_by_role("button", name="Save SVG")))
     titles = [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}title")]
     assert titles[0].startswith("all\n")
     assert any(title.startswith("collect.py(62): <module>\n") for title in titles)
     assert {element.tag.split("}")[1] for element in root.iter()} == {"svg", "rect", "text", "g", "title"}
-    page.assert_quiet()
+    looked_at.assert_quiet()
 
 
 def test_odd_names_are_written_as_python_writes_them(tmp_path: Path, show: Show) -> None:

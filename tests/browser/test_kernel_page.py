@@ -56,8 +56,8 @@ def test_it_opens_from_disk_without_a_request_or_a_complaint(page_file: Path, sh
     assert len(page.requests) == 1
 
 
-def test_the_top_says_what_was_launched(page_file: Path, show: Show) -> None:
-    page = show(page_file)
+def test_the_top_says_what_was_launched(page_file: Path, look: Show) -> None:
+    page = look(page_file)
     top = page.page.locator("#top").inner_text()
     assert page.page.locator("h1").inner_text() == "product"
     for text in (
@@ -132,8 +132,8 @@ def test_operations_are_linked_to_their_lines(page_file: Path, show: Show) -> No
 
 
 @pytest.mark.parametrize("program", range(6))
-def test_maps_say_what_each_program_touches(page_file: Path, show: Show, program: int) -> None:
-    page = show(page_file, f"program={program}")
+def test_maps_say_what_each_program_touches(page_file: Path, look: Show, program: int) -> None:
+    page = look(page_file, f"program={program}")
     top, left = program // 2 * BLOCK, program % 2 * BLOCK
     bottom, right = min(M, top + BLOCK), min(N, left + BLOCK)
     loads = (bottom - top) * K
@@ -162,8 +162,8 @@ def colours(page: Any, tensor: str, rows: int, columns: int) -> Any:
     return np.array(shown, int)
 
 
-def test_the_picture_itself_marks_the_elements_that_are_loaded(page_file: Path, show: Show) -> None:
-    page = show(page_file, "program=5&op=0")
+def test_the_picture_itself_marks_the_elements_that_are_loaded(page_file: Path, look: Show) -> None:
+    page = look(page_file, "program=5&op=0")
     # Room for the masked lanes beyond the edge: 48 rows, 48 columns.
     cells = colours(page, "a_ptr", 48, 48)
     blue = (np.abs(cells - [0x00, 0x72, 0xB2]).sum(axis=2)) < 10
@@ -189,8 +189,8 @@ def test_pointing_at_an_element_tells_its_value_and_who_touches_it(page_file: Pa
     assert page.page.locator(".tip").is_hidden()
 
 
-def test_counts_of_all_programs_are_exact(page_file: Path, show: Show) -> None:
-    page = show(page_file, "show=programs")
+def test_counts_of_all_programs_are_exact(page_file: Path, look: Show) -> None:
+    page = look(page_file, "show=programs")
     page.page.wait_for_function("() => !document.querySelector('#tensors').innerText.includes('counting')")
     text = page.page.locator('[data-tensor="a_ptr"]').inner_text()
     assert f"touched by up to 2 programs; {M * K:,} elements touched, {M * K:,} of them by several programs" in text
@@ -220,8 +220,8 @@ def test_a_product_shows_its_factors_and_the_result(page_file: Path, show: Show)
     assert page.page.locator("#dot").is_hidden()
 
 
-def test_the_summary_is_the_program_and_the_launch(page_file: Path, show: Show) -> None:
-    page = show(page_file, "program=5")
+def test_the_summary_is_the_program_and_the_launch(page_file: Path, look: Show) -> None:
+    page = look(page_file, "program=5")
     rows = {
         row[0]: row[1:]
         for row in page.js(
@@ -234,8 +234,8 @@ def test_the_summary_is_the_program_and_the_launch(page_file: Path, show: Show) 
     assert rows["a_ptr"] == ["11,520", "5,760", "5,760", "2"]
 
 
-def test_a_fault_leads_to_its_program_and_operation(page_file: Path, show: Show) -> None:
-    page = show(page_file, "launch=1")
+def test_a_fault_leads_to_its_program_and_operation(page_file: Path, look: Show) -> None:
+    page = look(page_file, "launch=1")
     text = page.page.locator("#faults").inner_text()
     assert "(3, 0, 0)" in text
     assert "256" in text
@@ -265,8 +265,8 @@ def test_a_fault_leads_to_its_program_and_operation(page_file: Path, show: Show)
         ("4.32.8.row.0.0", 0),
     ],
 )
-def test_bank_conflicts_are_counted(page_file: Path, show: Show, layout: str, conflicts: int) -> None:
-    page = show(page_file, f"banks={layout}")
+def test_bank_conflicts_are_counted(page_file: Path, look: Show, layout: str, conflicts: int) -> None:
+    page = look(page_file, f"banks={layout}")
     text = page.page.locator("#bank-status").inner_text()
     assert text.startswith(f"{conflicts:,} conflict")
 
@@ -393,13 +393,14 @@ def test_every_control_and_picture_has_a_name_and_a_twin(page_file: Path, show: 
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [420, 900, 1600])
-def test_nothing_is_wider_than_the_window(page_file: Path, show: Show, width: int, dark: bool) -> None:
-    page = show(page_file, "op=2&show=after", width=width, dark=dark)
-    assert page.js("() => document.documentElement.scrollWidth") <= width
-    background = page.js("() => getComputedStyle(document.body).backgroundColor")
-    assert background == ("rgb(20, 24, 31)" if dark else "rgb(255, 255, 255)")
+def test_nothing_is_wider_than_the_window(page_file: Path, show: Show, width: int) -> None:
+    page = show(page_file, "op=2&show=after", width=width)
+    for dark in (False, True):
+        page.looks(width=width, height=900, dark=dark).settled()
+        assert page.js("() => document.documentElement.scrollWidth") <= width
+        background = page.js("() => getComputedStyle(document.body).backgroundColor")
+        assert background == ("rgb(20, 24, 31)" if dark else "rgb(255, 255, 255)")
 
 
 def test_the_theme_can_be_chosen(page_file: Path, show: Show) -> None:

@@ -62,8 +62,8 @@ def test_it_opens_from_disk_without_a_request_or_a_complaint(transpose: Path, sh
     page.assert_quiet()
 
 
-def test_variants_are_side_by_side_with_the_cost_of_the_chosen_access(transpose: Path, show: Show) -> None:
-    page = show(transpose, "access=1")
+def test_variants_are_side_by_side_with_the_cost_of_the_chosen_access(transpose: Path, look: Show) -> None:
+    page = look(transpose, "access=1")
     assert texts(page, ".card h2") == ["Given", "Padded", "Swizzled"]
     assert texts(page, ".expression") == ["float[32][32]", "float[32][33]", "Swizzle<5,0,5> o (32,32):(32,1)"]
     assert [text.partition(",")[0] for text in texts(page, ".figures")] == [
@@ -76,8 +76,8 @@ def test_variants_are_side_by_side_with_the_cost_of_the_chosen_access(transpose:
     assert all("no bank conflicts" in text for text in texts(page, ".figures"))
 
 
-def test_elements_are_numbered_by_what_is_picked(transpose: Path, show: Show) -> None:
-    page = show(transpose)
+def test_elements_are_numbered_by_what_is_picked(transpose: Path, look: Show) -> None:
+    page = look(transpose)
     assert numbers(page, 0)[:34] == [*range(32), 0, 1]
     assert numbers(page, 1)[32:34] == [1, 2]
     assert numbers(page, 2)[32:34] == [1, 0]
@@ -90,8 +90,8 @@ def test_elements_are_numbered_by_what_is_picked(transpose: Path, show: Show) ->
     assert numbers(page, 0)[32:34] == [1, 1]
 
 
-def test_a_wavefront_shows_which_banks_have_several_words(transpose: Path, show: Show) -> None:
-    page = show(transpose, "show=conflicts&access=1")
+def test_a_wavefront_shows_which_banks_have_several_words(transpose: Path, look: Show) -> None:
+    page = look(transpose, "show=conflicts&access=1")
     waves = texts(page, ".card .small.quiet:not(:nth-child(3))")
     assert "Wavefront 1 of 32: 32 lanes in 1 bank of 32, 32 passes" in waves[0]
     assert "32 lanes in 32 banks of 32, 1 pass" in waves[1]

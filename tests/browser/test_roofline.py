@@ -28,9 +28,18 @@ def profile() -> warplens.Profile:
 
 @pytest.fixture
 def page(written: Written, show: Show) -> Any:
-    opened = show(written(EAGER))
-    opened.page.locator("#roofline").scroll_into_view_if_needed()
-    return opened
+    return in_sight(show(written(EAGER)))
+
+
+@pytest.fixture
+def looked_at(written: Written, look: Show) -> Any:
+    """For what is the same however the reader came to it."""
+    return in_sight(look(written(EAGER)))
+
+
+def in_sight(page: Any) -> Any:
+    page.page.locator("#roofline").scroll_into_view_if_needed()
+    return page
 
 
 def time_text(us: float) -> str:
@@ -57,8 +66,8 @@ def spoken(row: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("trace", [EAGER, CONVOLUTIONS], ids=lambda path: path.stem)
-def test_every_op_of_the_table_is_shown(trace: Path, written: Written, show: Show) -> None:
-    page = show(written(trace))
+def test_every_op_of_the_table_is_shown(trace: Path, written: Written, look: Show) -> None:
+    page = look(written(trace))
     rows = warplens.open(trace, cache=False).table("roofline").to_dicts()
     labels = page.js(f"() => [...document.querySelectorAll('{DOTS}')].map(dot => dot.ariaLabel)")
     text = page.page.locator("#roofline").inner_text()
@@ -74,10 +83,10 @@ def test_every_op_of_the_table_is_shown(trace: Path, written: Written, show: Sho
     page.assert_quiet()
 
 
-def test_dots_stand_where_their_numbers_say(page: Any, profile: warplens.Profile) -> None:
+def test_dots_stand_where_their_numbers_say(looked_at: Any, profile: warplens.Profile) -> None:
     """Places on a log scale are a line of the logarithm: any two dots give it, all others must lie on it."""
     rows = sorted(filter(has_flops, profile.table("roofline").to_dicts()), key=lambda row: -row["total_us"])
-    places = page.js(
+    places = looked_at.js(
         f"() => [...document.querySelectorAll('{DOTS}')].map(dot => [dot.ariaLabel, "
         "...dot.getAttribute('transform').match(/[\\d.-]+/g).map(Number)])"
     )
@@ -126,11 +135,11 @@ def significant(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.{1 if value >= 10 else 2}f}"
 
 
-def test_ceilings_carry_the_values_of_their_table(page: Any, profile: warplens.Profile) -> None:
+def test_ceilings_carry_the_values_of_their_table(looked_at: Any, profile: warplens.Profile) -> None:
     rows = profile.table("ceilings").to_dicts()
-    page.page.get_by_label("all ceilings").check()
-    texts = page.page.locator(".rl-svg text").all_text_contents()
-    lines = page.page.locator(".rl-svg line.rl-ceiling")
+    looked_at.page.get_by_label("all ceilings").check()
+    texts = looked_at.page.locator(".rl-svg text").all_text_contents()
+    lines = looked_at.page.locator(".rl-svg line.rl-ceiling")
     compute = [row for row in rows if row["per"] == "TFLOP/s"]
     assert lines.count() >= len({row["value"] for row in compute})
     named = " | ".join(texts)
@@ -144,19 +153,19 @@ def test_ceilings_carry_the_values_of_their_table(page: Any, profile: warplens.P
         f"memory {significant(memory['value'])} {memory['per']} · {'measured' if memory['measured'] else 'data sheet'}"
     )
     assert texts.count(label) == 2, "along the diagonal, and on the strip of what only moves data"
-    dashed = page.page.locator(".rl-svg line.rl-ceiling.promised").count()
+    dashed = looked_at.page.locator(".rl-svg line.rl-ceiling.promised").count()
     assert (dashed > 0) == any(not row["measured"] for row in rows)
-    page.page.get_by_label("all ceilings").uncheck()
+    looked_at.page.get_by_label("all ceilings").uncheck()
     used = set(profile.table("roofline").frame["unit"].to_list())
-    shown = page.page.locator(".rl-svg text").all_text_contents()
+    shown = looked_at.page.locator(".rl-svg text").all_text_contents()
     expected = {significant(row["value"]) for row in compute if f"{row['unit']} {row['dtype']}" in used}
     assert {text.split(" ")[0] for text in shown if " TFLOP/s · " in text} == expected
 
 
-def test_the_list_of_losses_is_that_of_the_table(page: Any, profile: warplens.Profile) -> None:
+def test_the_list_of_losses_is_that_of_the_table(looked_at: Any, profile: warplens.Profile) -> None:
     rows = profile.table("roofline").to_dicts()
     lossy = sorted((row for row in rows if (row["lost_us"] or 0) > 0), key=lambda row: -row["lost_us"])
-    items = page.page.locator(".rl-losses li")
+    items = looked_at.page.locator(".rl-losses li")
     assert items.count() == min(10, len(lossy))
     for place, row in enumerate(lossy[:10]):
         item = items.nth(place)
@@ -164,9 +173,9 @@ def test_the_list_of_losses_is_that_of_the_table(page: Any, profile: warplens.Pr
         assert item.locator(".rl-lost").inner_text() == time_text(row["lost_us"])
         assert item.locator(".rl-sizes").inner_text() == sizes(row)
     lost, whole = sum(row["lost_us"] for row in lossy), sum(row["total_us"] for row in rows)
-    assert f"{time_text(lost)} of {time_text(whole)} is" in page.page.locator(".rl-losses").inner_text()
+    assert f"{time_text(lost)} of {time_text(whole)} is" in looked_at.page.locator(".rl-losses").inner_text()
     items.nth(1).get_by_role("button").click()
-    assert rows[int(page.js("() => warplens.store.text('row')"))] == lossy[1]
+    assert rows[int(looked_at.js("() => warplens.store.text('row')"))] == lossy[1]
 
 
 def test_families_are_hidden_and_found(page: Any, profile: warplens.Profile) -> None:

@@ -41,10 +41,10 @@ def assert_same_rows(name: str, profile: warplens.Profile, found: list[dict[str,
 
 @pytest.mark.parametrize("trace", [*SAMPLES, TRAIN], ids=lambda path: path.stem)
 def test_a_range_over_everything_gives_the_tables_of_the_report(
-    trace: Path, written: Callable[[Path], Path], show: Callable[..., Any]
+    trace: Path, written: Callable[[Path], Path], look: Callable[..., Any]
 ) -> None:
     """Every table is made again from the events, and must come out as Python made it."""
-    page = show(written(trace))
+    page = look(written(trace))
     profile = warplens.open(trace, cache=False)
     for span, names in (("span", [name for name in FOLLOWING if name not in OF_THE_GPU]), ("gpuSpan", OF_THE_GPU)):
         page.js(
@@ -56,8 +56,8 @@ def test_a_range_over_everything_gives_the_tables_of_the_report(
     page.assert_quiet()
 
 
-def test_a_step_gives_the_numbers_of_that_step(written: Callable[[Path], Path], show: Callable[..., Any]) -> None:
-    page = show(written(TRAIN))
+def test_a_step_gives_the_numbers_of_that_step(written: Callable[[Path], Path], look: Callable[..., Any]) -> None:
+    page = look(written(TRAIN))
     profile = warplens.open(TRAIN, cache=False)
     for row in profile.table("steps").to_dicts():
         page.state(steps=str(row["step"]), range="")
@@ -76,8 +76,8 @@ def test_a_step_gives_the_numbers_of_that_step(written: Callable[[Path], Path], 
             assert total == pytest.approx(events["dur_ns"].sum() / 1000), name
 
 
-def test_steps_add_up_to_what_belongs_to_steps(written: Callable[[Path], Path], show: Callable[..., Any]) -> None:
-    page = show(written(TRAIN))
+def test_steps_add_up_to_what_belongs_to_steps(written: Callable[[Path], Path], look: Callable[..., Any]) -> None:
+    page = look(written(TRAIN))
     kernels = warplens.open(TRAIN, cache=False).table("kernels").frame
     steps = page.js("() => warplens.scene.steps.map(each => String(each.step))")
     page.state(steps=",".join(steps), range="")
@@ -85,9 +85,9 @@ def test_steps_add_up_to_what_belongs_to_steps(written: Callable[[Path], Path], 
 
 
 def test_a_range_takes_the_gpu_events_that_start_in_it(
-    written: Callable[[Path], Path], show: Callable[..., Any]
+    written: Callable[[Path], Path], look: Callable[..., Any]
 ) -> None:
-    page = show(written(TRAIN))
+    page = look(written(TRAIN))
     events = warplens.open(TRAIN, cache=False).gpu_events()
     first, last = events["start_ns"].min(), events["start_ns"].max()
     assert isinstance(first, int) and isinstance(last, int)
@@ -102,8 +102,8 @@ def test_a_range_takes_the_gpu_events_that_start_in_it(
     assert measures["busy"] + measures["idle"] == pytest.approx(measures["total"])
 
 
-def test_a_table_that_cannot_follow_says_so(written: Callable[[Path], Path], show: Callable[..., Any]) -> None:
-    page = show(written(TRAIN))
+def test_a_table_that_cannot_follow_says_so(written: Callable[[Path], Path], look: Callable[..., Any]) -> None:
+    page = look(written(TRAIN))
     page.state(range="0-1000", steps="")
     assert page.js("() => warplens.table('findings').followsSelection") is False
     assert page.js("() => warplens.table('kernels').followsSelection") is True
