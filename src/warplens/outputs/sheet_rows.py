@@ -6,17 +6,22 @@ given cell by cell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+from zipfile import ZipFile, ZipInfo
 
 import polars as pl
+import xlsxwriter.workbook
 from xlsxwriter.format import Format
 from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
 CHUNK_ROWS: Final = 20_000
 """Rows whose text is in memory at a time."""
+DEFLATE_LEVEL: Final = 2
+"""Packs 24 MB of rows in 0.15 s instead of 0.52, into a quarter more bytes."""
 CELL_TYPES: Final = {pl.Boolean: "b", pl.String: "s"}
 END_OF_CELL: Final = pl.lit("</v></c>")
 END_OF_ROW: Final = pl.lit("</row>")
@@ -37,6 +42,28 @@ class StoredColumn:
             return f' t="{kind}"'
         number = self.number_format._get_xf_index() if self.number_format is not None else 0
         return f' s="{number}"' if number else ""
+
+
+class _QuickZip(ZipFile):
+    def writestr(
+        self,
+        zinfo_or_arcname: str | ZipInfo,
+        data: Any,
+        compress_type: int | None = None,
+        compresslevel: int | None = DEFLATE_LEVEL,
+    ) -> None:
+        super().writestr(zinfo_or_arcname, data, compress_type, compresslevel)
+
+
+@contextmanager
+def quickly_packed() -> Iterator[None]:
+    """xlsxwriter has no option for how hard its package is compressed; inside, it packs with this one."""
+    usual = xlsxwriter.workbook.ZipFile
+    xlsxwriter.workbook.ZipFile = _QuickZip
+    try:
+        yield
+    finally:
+        xlsxwriter.workbook.ZipFile = usual
 
 
 class RowSheet(Worksheet):  # type: ignore[misc]

@@ -46,14 +46,14 @@ def workbook_bytes(document: Document) -> bytes:
     import xlsxwriter
     from xlsxwriter.exceptions import FileSizeError
 
-    from warplens.outputs.sheet_rows import RowSheet
+    from warplens.outputs.sheet_rows import RowSheet, quickly_packed
 
     tables = [_about(document), *document.tables, _columns(document)]
     titles = [table.name for table in tables]
     names = unique_names(titles, forbidden=FORBIDDEN_IN_SHEET_NAME, limit=MAX_SHEET_NAME)
     buffer = io.BytesIO()
     try:
-        with xlsxwriter.Workbook(buffer, _OPTIONS) as book:
+        with quickly_packed(), xlsxwriter.Workbook(buffer, _OPTIONS) as book:
             book.set_properties({"created": _CREATED})
             for name, table in zip(names, tables, strict=True):
                 with explained(table, "an Excel sheet"):
@@ -98,10 +98,15 @@ def _storable(series: pl.Series) -> pl.Series:
     if dtype.is_float() or dtype.is_decimal():
         numbers: pl.Series = series.cast(pl.Float64)
         return numbers.to_frame().select(pl.when(pl.first().is_finite()).then(pl.first())).to_series()
-    texts = series.cast(pl.String)
+    texts: pl.Series = series.cast(pl.String)
     distinct = texts.unique().drop_nulls()
-    cells = pl.Series([_text(text) for text in distinct.to_list()], dtype=pl.String)
-    stored: pl.Series = texts.replace_strict(distinct, cells, default=None, return_dtype=pl.String)
+    written = distinct.to_list()
+    cells = [_text(text) for text in written]
+    if cells == written:  # as nearly always; to replace each text by itself takes longer than all else here
+        return texts
+    stored: pl.Series = texts.replace_strict(
+        distinct, pl.Series(cells, dtype=pl.String), default=None, return_dtype=pl.String
+    )
     return stored
 
 
