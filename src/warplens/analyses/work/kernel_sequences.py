@@ -17,7 +17,7 @@ import polars as pl
 
 from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import STEP_TIME
-from warplens.analyses.work.places import places_of
+from warplens.analyses.work.places import place_of_rows
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.arrays import numbered
 from warplens.model.kinds import NONE
@@ -292,9 +292,7 @@ def _described(work: Workspace, stream: _Stream, found: list[_Sequence]) -> pl.D
         ends = start[inside] + duration[inside]
         gaps = np.maximum(start[inside][:, 1:] - np.maximum.accumulate(ends, axis=1)[:, :-1], 0)
         first = stream.rows[sequence.starts]
-        group = np.full(len(gpu), NONE, np.int64)
-        group[stream.rows[inside]] = 0
-        places = places_of(work, group, 1)
+        place = place_of_rows(work, stream.rows[inside].ravel())
         row = int(first[0])
         rows.append(
             {
@@ -308,8 +306,8 @@ def _described(work: Workspace, stream: _Stream, found: list[_Sequence]) -> pl.D
                 "device": int(gpu["device"][row]),
                 "stream": int(gpu["stream"][row]),
                 "op": gpu["op"].gather(first).mode().sort()[0],
-                "line": places.lines[0],
-                "module": places.modules[0],
+                "line": place.line,
+                "module": place.module,
                 "step_us": float(duration[inside][step[inside] >= 0].sum()) / 1000,
                 "in_graph": bool(in_graph[stream.rows[inside]].all()),
             }

@@ -31,6 +31,18 @@ def places_of(work: Workspace, group: Ints, count: int) -> Places:
     return Places(lines, [events.module_texts[code] for code in _most(work, group, events.modules, count)])
 
 
+class Place(NamedTuple):
+    line: str
+    module: str
+
+
+def place_of_rows(work: Workspace, rows: Ints) -> Place:
+    """The place of some GPU events: rows of `work.gpu`."""
+    names, events, duration = work.trace.names, _event_places(work), work.gpu["dur_ns"].to_numpy()[rows]
+    line, module = (_most_of(codes[rows], duration) for codes in (events.lines, events.modules))
+    return Place(place_text(names[line]) if line >= 0 else "", events.module_texts[module])
+
+
 class _EventPlaces(NamedTuple):
     """For each GPU event the name code of its line and the number of its module, -1 for none; the modules' texts."""
 
@@ -62,6 +74,13 @@ def _most(work: Workspace, group: Ints, code: Ints, count: int) -> list[int]:
     order = np.lexsort((-pairs, time))  # what comes last stays: most time, then the least code
     most[pairs[order] // codes] = pairs[order] % codes
     return most.tolist()  # type: ignore[no-any-return]
+
+
+def _most_of(code: Ints, duration: Ints) -> int:
+    """The code that takes most of the time, the least of several; -1 where there is none."""
+    known = code >= 0
+    codes, number = numbered(code[known])
+    return int(codes[np.bincount(number, duration[known]).argmax()]) if len(codes) else -1
 
 
 def pattern_of(path: str) -> str:
