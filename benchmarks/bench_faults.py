@@ -3,8 +3,9 @@
 usage: bench_faults.py [--traces DIR]
 
 DIR holds PAIR.before.json.gz and truth.json as gpu_faults.py writes them (default: samples/faults), or PAIR.zip as
-gpu_bundles.py does. Prints one line per pair: the finding that names the fault, its place among the findings, its gain,
-and the measured gain; of a bundle that is its own plain step less the repaired one, since a host's speed changes.
+gpu_bundles.py and gpu_transformers.py do. Prints one line per pair: the finding that names the fault, its place among
+the findings, its gain, and the measured gain; of a bundle that is its own plain step less the repaired one, since a
+host's speed changes.
 """
 
 from __future__ import annotations
@@ -34,6 +35,13 @@ NAMED_BY = {
     "graph_gaps": "WL304",
     "straggler_step": "WL305",
     "launch_bound": "WL104",
+    # of gpu_transformers.py
+    "bert_fp32": "WL202",
+    "llama_eager_attention": "WL204",
+    "neox_odd_vocabulary": "WL201",
+    "t5_single_optimizer": "WL208",
+    "vit_items": "WL301",
+    "resnet_nchw": "WL207",
 }
 
 
