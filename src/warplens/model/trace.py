@@ -222,8 +222,16 @@ class Trace:
         return f"<Trace {PurePath(self.meta.source).name}: {counts}>"
 
     def ints(self, column: str) -> Any:
-        """A column of `events` as a numpy array."""
-        return self.events[column].to_numpy()
+        """A column of `events` as a numpy array, which cannot be written to."""
+        arrays = self._arrays
+        if column not in arrays:  # Polars takes 20 µs each time, and columns are asked for hundreds of times
+            arrays[column] = self.events[column].to_numpy()
+            arrays[column].flags.writeable = False
+        return arrays[column]
+
+    @cached_property
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {}
 
     @cached_property
     def host_names(self) -> Ints:
