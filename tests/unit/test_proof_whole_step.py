@@ -106,6 +106,20 @@ def test_both_steps_run_and_their_difference_is_what_is_saved(tmp_path: Path) ->
     assert result.saved_alone_ns == sum(own.saved_ns for own in result.swaps)
 
 
+@pytest.mark.usefixtures("warm_runner")
+def test_a_step_that_cannot_run_is_noted_and_the_calls_alone_count(tmp_path: Path) -> None:
+    broken = sequence_unit(BEFORE, SEQUENCE, [PRODUCT, replace(SUM, op="aten::no_such_op")])
+    after = sequence_unit("step.changed0", SEQUENCE, [WIDE])
+    step = Swap((UnitCalls(broken.id, 1.0),), (UnitCalls(after.id, 1.0),))
+    variant = Variant("padded", (swap({"u1": 1}, {WIDE.id: 1}),), whole_step=step)
+    result = (
+        ran(tmp_path, experiment("WL201", variant), units=(PRODUCT, WIDE, broken, after)).experiments[0].variants[0]
+    )
+    assert result.whole_step is None
+    assert "no_such_op" in result.notes[0].removeprefix("not run within the whole step: ")
+    assert result.saved_ns == result.saved_alone_ns
+
+
 def test_less_saved_in_the_step_than_alone_is_said() -> None:
     path = FAULTS / "pointwise_chain.before.json.gz"
     profile = warplens.open(path, cache=False)

@@ -221,16 +221,17 @@ def _variant(variant: Variant, units: dict[str, UnitResult], outputs: Outputs) -
             continue
         swaps.append(_swap(swap, units, outputs))
     status = result_file.DONE if swaps else result_file.FAILED
-    whole_step = _whole_step(variant.whole_step, units) if swaps and variant.whole_step is not None else None
-    return VariantResult(variant.name, status, tuple(swaps), tuple(failures), variant.notes, whole_step)
+    result = VariantResult(variant.name, status, tuple(swaps), tuple(failures), variant.notes)
+    return _with_whole_step(result, variant.whole_step, units) if swaps and variant.whole_step is not None else result
 
 
-def _whole_step(swap: Swap, units: dict[str, UnitResult]) -> SwapResult | None:
-    """None where one side could not be run as a graph: what the host takes to launch it would be part of its time."""
-    results = [units[calls.unit] for calls in (*swap.before, *swap.after)]
-    if any(unit.time is None or _is_timed_otherwise(unit, SUSTAINED) for unit in results):
-        return None
-    return _swap(swap, units, {})
+def _with_whole_step(result: VariantResult, swap: Swap, units: dict[str, UnitResult]) -> VariantResult:
+    """A note instead where a side could not be run as a graph: its time would have the host's launches in it."""
+    for unit in (units[calls.unit] for calls in (*swap.before, *swap.after)):
+        if unit.time is None or _is_timed_otherwise(unit, SUSTAINED):
+            reason = next(iter((*filter(None, [unit.reason]), *unit.notes)), unit.status)
+            return replace(result, notes=(*result.notes, f"not run within the whole step: {reason}"))
+    return replace(result, whole_step=_swap(swap, units, {}))
 
 
 def _is_timed_otherwise(unit: UnitResult, timer: str) -> bool:
