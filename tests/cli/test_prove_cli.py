@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import warplens
 from support import ROOT
 from warplens.cli import main
+from warplens.proof.result_file import DONE, ExperimentResult, ProofResult, Side, SwapResult, VariantResult, save
 
 TRACE = str(ROOT / "samples" / "faults" / "odd_vocab.before.json.gz")
 HEALTHY = str(ROOT / "samples" / "faults" / "healthy_infer.after.json.gz")
@@ -26,6 +28,21 @@ def test_a_plan_says_what_it_will_run_and_what_not(tmp_path: Path, capsys: Captu
     assert json.loads(plan.read_text())["format"] == "warplens-proof-plan"
     assert main(["prove", "plan", TRACE, "-o", str(plan)]) == 2
     assert "exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("after_ns", "said"), [(2e6, "10.91 ms per step"), (14e6, "does not help")])
+def test_a_report_says_what_was_proved(tmp_path: Path, capsys: Captured, after_ns: float, said: str) -> None:
+    profile = warplens.open(TRACE)
+    finding = next(one for one in profile.findings() if one.code == "WL201")
+    swap = SwapResult(Side(13e6), Side(after_ns), traced_ns=12.9e6)
+    variant = VariantResult("padded 32001 to 32064", DONE, (swap,))
+    experiment = ExperimentResult("WL201", finding.place, finding.title, (variant,), traced_ns=12.9e6)
+    save(tmp_path / "proof.json", ProofResult("", "", profile.meta.content_hash, "NVIDIA H200", (experiment,)))
+    assert main(["report", TRACE, "--proof", str(tmp_path / "proof.json")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (proved,) = (number for number, line in enumerate(lines) if line.startswith("       proved on NVIDIA H200: "))
+    assert lines[proved].endswith(said)
+    assert any("unaligned size 32001" in line for line in lines[:proved])
 
 
 def test_a_healthy_trace_has_nothing_to_prove(tmp_path: Path, capsys: Captured) -> None:

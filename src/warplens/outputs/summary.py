@@ -80,6 +80,8 @@ class FindingRow(msgspec.Struct, frozen=True):
     place: str
     advice: str
     gain_bytes: int
+    proved_gain_ms: float | None = None
+    proved_on: str = ""
 
 
 def render_summary(
@@ -308,12 +310,20 @@ def _findings(findings: Table, width: int, *, is_per_step: bool) -> list[Line]:
             gain = f"{'≤ ' if row.bound else ''}{format_bytes(row.gain_bytes)} of memory · "
         first, *rest = _whole(gain + row.title, max(20, width - 7))
         lines += [(f"{row.code}  {first}", "none"), *((f"       {line}", "none") for line in rest)]
+        lines += [(f"       {line}", "none") for line in _whole(_proved(row, of), max(20, width - 7))]
         place = f"{row.place}: " if row.place else ""
         advice = _whole(place + row.advice, max(20, width - 7))
         lines += [(f"       {line}", "dim") for line in advice]
     if len(rows) > MAX_FINDINGS:
         lines.append((f"       … {len(rows) - MAX_FINDINGS} more: warplens advise TRACE", "dim"))
     return lines
+
+
+def _proved(row: FindingRow, of: str) -> str:
+    if row.proved_gain_ms is None:
+        return ""
+    won = f"{format_ms(row.proved_gain_ms)}{of}" if row.proved_gain_ms > 0 else "does not help"
+    return f"proved on {row.proved_on}: {won}"
 
 
 def _furthest(roofline: Table, width: int) -> list[Line]:
