@@ -1,7 +1,7 @@
 """Damaged copies of real traces: each opens and adds up, or is refused with one line; nothing else, and soon.
 
-Every mutant is told by its seed: `-k` with the test's id and the seed in the message bring it back. A usual run tries
-some 900 of them; WARPLENS_FUZZ=4 tries four times as many.
+Every mutant is told by its seed: `-k` with the test's id and the seed in the message bring it back. Each trace has seeds
+of its own, so that no damage is tried twice. A usual run tries some 300; WARPLENS_FUZZ=4 tries four times as many.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ PIECES = [pytest.param(path, id=path.name.removesuffix(".json.gz")) for path in 
 SMALLEST = sorted(SAMPLES, key=lambda path: path.stat().st_size)[:2]
 
 
+def seeds(path: Path, count: int) -> range:
+    """As many as are asked for of this trace, none of which another trace has."""
+    return range(SAMPLES.index(path), len(SAMPLES) * count * EFFORT, len(SAMPLES))
+
+
 def opened(content: bytes, folder: Path, what: str) -> warplens.Profile | None:
     """The checked profile of a mutant; None where it was refused, in words that name the file.
 
@@ -66,7 +71,7 @@ def test_damaged_text_opens_and_adds_up_or_is_refused(
     path: Path, mutate: Callable[[bytes, Random], bytes], tmp_path: Path
 ) -> None:
     text = text_of(piece(path))
-    for seed in range(6 * EFFORT):
+    for seed in seeds(path, 2):
         opened(mutate(text, Random(seed)), tmp_path, f"{mutate.__name__}, seed {seed}")
 
 
@@ -76,16 +81,15 @@ def test_damaged_archives_open_and_add_up_or_are_refused(
     path: Path, pack: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
     stored = pack(text_of(piece(path)))
-    for seed in range(16 * EFFORT):
+    for seed in seeds(path, 5):
         rng = Random(seed)
         mutate = rng.choice(TEXT_MUTATIONS)
         opened(mutate(stored, rng), tmp_path, f"{mutate.__name__}, seed {seed}")
 
 
 @pytest.mark.parametrize("path", PIECES)
-@pytest.mark.parametrize("batch", range(2 * EFFORT))
-def test_wrong_values_open_and_add_up_and_no_event_is_lost_uncounted(path: Path, batch: int, tmp_path: Path) -> None:
-    for seed in range(20 * batch, 20 * (batch + 1)):
+def test_wrong_values_open_and_add_up_and_no_event_is_lost_uncounted(path: Path, tmp_path: Path) -> None:
+    for seed in seeds(path, 14):
         rng = Random(seed)
         document = mutated(piece(path), rng)
         profile = opened(packed(written(document, rng), rng), tmp_path, f"seed {seed}")
@@ -97,7 +101,7 @@ def test_wrong_values_open_and_add_up_and_no_event_is_lost_uncounted(path: Path,
 def test_a_cut_file_keeps_every_event_before_the_cut_and_says_so(path: Path, tmp_path: Path) -> None:
     document = piece(path)
     text, ends = _with_ends(document)
-    for seed in range(16 * EFFORT):
+    for seed in seeds(path, 5):
         cut = Random(seed).randrange(ends[-1])
         profile = opened(text[:cut], tmp_path, f"seed {seed}")
         whole = [event for event, end in zip(document["traceEvents"], ends, strict=True) if end <= cut]
@@ -128,7 +132,7 @@ def test_one_damaged_place_costs_few_events_or_is_noted(
     text, ends = _with_ends(document)
     timed = sum(event["ph"] == "X" for event in document["traceEvents"])
     start = text.index(b'"traceEvents"') + len('"traceEvents": [')
-    for seed in range(12 * EFFORT):
+    for seed in seeds(path, 4):
         damaged = text[:start] + mutate(text[start : ends[-1]], Random(seed)) + text[ends[-1] :]
         profile = opened(damaged, tmp_path, f"seed {seed}")
         assert profile is not None, f"seed {seed}"
@@ -139,7 +143,7 @@ def test_one_damaged_place_costs_few_events_or_is_noted(
 @pytest.mark.parametrize("path", SMALLEST, ids=lambda path: path.name.removesuffix(".json.gz"))
 def test_whole_files_damaged_anywhere_open_or_are_refused(path: Path, tmp_path: Path) -> None:
     stored = path.read_bytes()
-    for seed in range(8):
+    for seed in seeds(path, 4):
         rng = Random(seed)
         mutate = rng.choice((flip_bytes, truncate, delete_slice))
         opened(mutate(stored, rng), tmp_path, f"{mutate.__name__}, seed {seed}")
@@ -150,7 +154,7 @@ def test_mutants_that_open_can_be_written_in_every_format_and_come_back_from_the
     path: Path, tmp_path: Path
 ) -> None:
     targets: list[Any] = [f"{tmp_path}/out/", *(f"{tmp_path}/report.{suffix}" for suffix in ("json", "md", "xlsx"))]
-    for seed in range(1000, 1000 + 3 * EFFORT):
+    for seed in seeds(path, 1):
         rng = Random(seed)
         mutant = tmp_path / "mutant"
         mutant.write_bytes(packed(written(mutated(piece(path), rng), rng), rng))
@@ -169,7 +173,7 @@ def test_damaged_files_read_in_halves_give_what_they_give_in_one_go(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutant = tmp_path / "mutant"
-    for seed in range(8 * EFFORT):
+    for seed in seeds(path, 3):
         rng = Random(seed)
         mutant.write_bytes(rng.choice(TEXT_MUTATIONS)(text_of(piece(path)), rng))
         results = []
