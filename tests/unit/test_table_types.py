@@ -6,6 +6,7 @@ import io
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -178,6 +179,12 @@ def profiles() -> list[Path]:
     return [path for path in files if not path.name.endswith((".tar.gz", ".result.json.gz"))]
 
 
+@cache
+def sample(name: str) -> warplens.Profile | warplens.PathsProfile:
+    """For what only reads tables, several times over."""
+    return warplens.open(SAMPLES / f"{name}.gz", cache=False)
+
+
 def every_table(profile: warplens.Profile | warplens.PathsProfile) -> list[Table]:
     return [profile.table(name) for name in profile.table_names]
 
@@ -216,7 +223,7 @@ def test_tables_of_counters_have_the_same_types_on_every_page() -> None:
 def test_compared_tables_have_the_types_of_a_comparison_of_nothing() -> None:
     nothing = warplens.Profile(empty_trace())
     names = ("gpt2_train_step", "gpt2_train_compiled")
-    a, b = (warplens.open(SAMPLES / "kineto" / f"{name}.json.gz", cache=False) for name in names)
+    a, b = (sample(f"kineto/{name}.json") for name in names)
     full, empty, half = (warplens.diff(*pair).tables() for pair in ((a, b), (nothing, nothing), (nothing, b)))
     assert schemas(full) == schemas(empty) == schemas(half)
 
@@ -300,7 +307,7 @@ def sheet_of(table: Table) -> ElementTree.Element:
 
 @pytest.mark.parametrize("name", ["kernels", "gaps", "findings", "measured_kernels", "quality"])
 def test_a_workbook_has_cells_and_formats_of_the_declared_types(name: str) -> None:
-    full = warplens.open(SAMPLES / "ncu" / "ops_trace.json.gz", cache=False).table(name)
+    full = sample("ncu/ops_trace.json").table(name)
     empty = warplens.Profile(empty_trace()).table(name)
     for row in list(sheet_of(full).iter(f"{SHEET}row"))[1:]:
         for cell in row.iter(f"{SHEET}c"):
@@ -328,7 +335,7 @@ def document(table: Table) -> Document:
 
 @pytest.mark.parametrize("name", ["kernels", "gaps", "findings", "measured_kernels"])
 def test_every_output_gives_an_empty_table_the_types_of_a_full_one(name: str) -> None:
-    full = warplens.open(SAMPLES / "kineto" / "gpt2_train_step.json.gz", cache=False).table(name)
+    full = sample("kineto/gpt2_train_step.json").table(name)
     empty = warplens.Profile(empty_trace()).table(name)
     frames = [pl.read_parquet(io.BytesIO(parquet_bytes(document(table)))) for table in (full, empty)]
     assert frames[0].schema == frames[1].schema
