@@ -8,6 +8,7 @@ Measures CPU seconds (user + system, children included), wall seconds and the pe
   (c) the same again                           from the cache
   (d) HTA: load, temporal and kernel breakdown, stragglers     where importable
   (e) TraceLens: its multi-rank collective report              where importable
+  (f) TraceLens: its performance report of each rank           where importable
 on copies of one trace that differ in their rank's number and meet in added all-reduces, and (b), (c) on simulated jobs
 of more and more ranks, whose collectives are matched. Each runs --repeat times; the least CPU counts. The peers run
 once, after our first runs, and which of their parts failed is printed.
@@ -66,7 +67,23 @@ def report():
 attempt("multi-rank collective report", report)
 """
 )
-PEERS = (("d HTA", "hta", HTA), ("e TraceLens", "TraceLens.Reporting", TRACELENS))
+TRACELENS_RANKS = (
+    PEER
+    + """
+from TraceLens.Reporting.generate_perf_report_pytorch import generate_perf_report_pytorch
+
+def reports():
+    for rank in range(ranks):
+        generate_perf_report_pytorch(f"{folder}/rank{rank}.json.gz", output_csvs_dir=tempfile.mkdtemp())
+
+attempt("performance reports", reports)
+"""
+)
+PEERS = (
+    ("d HTA", "hta", HTA),
+    ("e TraceLens, collectives", "TraceLens.Reporting", TRACELENS),
+    ("f TraceLens, each rank", "TraceLens.Reporting", TRACELENS_RANKS),
+)
 CALLS = 64
 """All-reduces that are added to a copy: the real trace is of one rank and has none, and peers need some."""
 TIMES = re.compile(rb'"ts": ?([0-9.]+)')
