@@ -1,10 +1,12 @@
 #include "warplens_native.h"
 
 #include <cstdio>
+#include <memory>
 #include <string>
 
 #include "nest.h"
 #include "reader.h"
+#include "sequences.h"
 #include "simulate.h"
 
 using namespace warplens;
@@ -15,6 +17,10 @@ struct wl_reader {
     Reader reader;
     std::vector<wl_array> arrays;
     bool out_of_memory = false;
+};
+
+struct wl_sequences {
+    Sequences found;
 };
 
 namespace {
@@ -189,4 +195,28 @@ int wl_nest_in_turn(const int64_t* begin, const int64_t* finish, size_t count, i
 int wl_simulate(const int64_t* first_edge, const int64_t* source, size_t nodes, const double* lag, const double* weight,
                 size_t variants, double* times) {
     return simulate({first_edge, source, nodes}, lag, weight, variants, times);
+}
+
+wl_sequences* wl_sequences_new(const int64_t* code, const int64_t* sums_ns, size_t count,
+                               const wl_sequence_limits* limits) {
+    try {
+        auto sequences = std::make_unique<wl_sequences>();
+        const SequenceLimits known = {limits->lengths,    limits->length_count, limits->tried, limits->min_count,
+                                      limits->max_length, limits->max_found,    limits->same};
+        return find_sequences(code, sums_ns, count, known, sequences->found) ? sequences.release() : nullptr;
+    } catch (...) {
+        return nullptr;
+    }
+}
+
+void wl_sequences_free(wl_sequences* sequences) { delete sequences; }
+
+int wl_sequences_get(const wl_sequences* sequences, size_t number, wl_array* array) {
+    const Sequences& found = sequences->found;
+    const std::pair<const char*, const std::vector<int64_t>*> columns[] = {
+        {"starts", &found.starts}, {"bounds", &found.bounds}, {"lengths", &found.lengths}, {"times_ns", &found.times_ns}};
+    if (number >= sizeof columns / sizeof *columns) return 0;
+    const auto& [name, column] = columns[number];
+    *array = {name, "i8", column->data(), column->size() * sizeof(int64_t)};
+    return 1;
 }

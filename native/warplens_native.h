@@ -1,5 +1,5 @@
-/* The library's C interface; src/warplens/readers/kineto/native.py, passes/nest.py and
- * analyses/graph/simulating.py call it.
+/* The library's C interface; src/warplens/readers/kineto/native.py, passes/nest.py, analyses/graph/simulating.py and
+ * analyses/work/sequence_search.py call it.
  *
  * A reader takes the text of a trace-event array in chunks and gives back columns. It never reports an error: what it
  * does not take as it is belongs to the reference reader, which has words for it.
@@ -20,7 +20,7 @@ extern "C" {
 #define WL_API __attribute__((visibility("default")))
 #endif
 
-#define WL_VERSION 2
+#define WL_VERSION 3
 
 typedef struct wl_reader wl_reader;
 
@@ -65,6 +65,24 @@ WL_API int wl_nest_in_turn(const int64_t* begin, const int64_t* finish, size_t c
 /* When every node of a graph is reached, in several variants at once (see simulate.h); 0 where it is no such graph. */
 WL_API int wl_simulate(const int64_t* first_edge, const int64_t* source, size_t nodes, const double* lag,
                        const double* weight, size_t variants, double* times);
+
+/* Events that follow each other again and again (see sequences.h). NULL where memory is short, or where the codes or the
+ * limits are not as described. */
+typedef struct wl_sequences wl_sequences;
+typedef struct {
+    const int64_t* lengths;
+    size_t length_count;
+    size_t tried;
+    size_t min_count;
+    size_t max_length;
+    size_t max_found;
+    double same;
+} wl_sequence_limits;
+WL_API wl_sequences* wl_sequences_new(const int64_t* code, const int64_t* sums_ns, size_t count,
+                                      const wl_sequence_limits* limits);
+WL_API void wl_sequences_free(wl_sequences* sequences);
+/* The array of this number, of starts, bounds, lengths and times; 0 where there is none. */
+WL_API int wl_sequences_get(const wl_sequences* sequences, size_t number, wl_array* array);
 
 #ifdef __cplusplus
 }

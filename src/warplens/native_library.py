@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the C interface; a library that was built from other sources is not used."""
 LIBRARY: Final = Path(__file__).with_name("libwarplens_native.so")
 SWITCH: Final = "WARPLENS_NATIVE"
@@ -30,6 +30,18 @@ class Array(ctypes.Structure):
         ("type", ctypes.c_char_p),
         ("data", ctypes.c_void_p),
         ("bytes", ctypes.c_uint64),
+    )
+
+
+class SequenceLimits(ctypes.Structure):
+    _fields_ = (
+        ("lengths", ctypes.c_void_p),
+        ("length_count", ctypes.c_size_t),
+        ("tried", ctypes.c_size_t),
+        ("min_count", ctypes.c_size_t),
+        ("max_length", ctypes.c_size_t),
+        ("max_found", ctypes.c_size_t),
+        ("same", ctypes.c_double),
     )
 
 
@@ -53,6 +65,12 @@ FUNCTIONS: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
         ctypes.c_int,
         (*[ctypes.c_void_p] * 2, ctypes.c_size_t, *[ctypes.c_void_p] * 2, ctypes.c_size_t, ctypes.c_void_p),
     ),
+    "wl_sequences_new": (
+        ctypes.c_void_p,
+        (*[ctypes.c_void_p] * 2, ctypes.c_size_t, ctypes.POINTER(SequenceLimits)),
+    ),
+    "wl_sequences_free": (None, (ctypes.c_void_p,)),
+    "wl_sequences_get": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(Array))),
     "wl_why": (ctypes.c_char_p, (ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64))),
 }
 

@@ -1,5 +1,5 @@
 // One input through the native reader: whole, and again in chunks. Both must agree to the byte, or both hand over. And
-// its first bytes as intervals through the nesting.
+// its first bytes as intervals through the nesting, as a graph and as events in which sequences are looked for.
 //
 // The entry point is libFuzzer's, so any engine that knows it can drive this: clang's own (-fsanitize=fuzzer), AFL++'s,
 // or driver.cpp, which needs only g++. The first byte of the input chooses the size of the chunks.
@@ -92,12 +92,41 @@ void check_simulation(const uint8_t* data, size_t size) {
     }
 }
 
+// The first bytes as events: every place of a sequence has its events, and none of them overlap.
+void check_sequences(const uint8_t* data, size_t size) {
+    constexpr size_t kMost = 256;
+    const int64_t lengths[] = {2, 3, 4, 6, 8, 12};
+    const wl_sequence_limits limits = {lengths, sizeof lengths / sizeof *lengths, 4, 3, 64, 8, 0.75};
+    const size_t count = size < kMost ? size : kMost;
+    int64_t code[kMost], sums[kMost + 1] = {0};
+    for (size_t at = 0; at < count; ++at) {
+        code[at] = data[at] % 5 + (data[at] == 255 ? 252 : 0);
+        sums[at + 1] = sums[at] + data[at];
+    }
+    wl_sequences* found = wl_sequences_new(code, sums, count, &limits);
+    if (!found) return;
+    wl_array arrays[4];
+    for (size_t number = 0; number < 4; ++number) wl_sequences_get(found, number, &arrays[number]);
+    const auto values = [&](size_t number) { return static_cast<const int64_t*>(arrays[number].data); };
+    for (size_t each = 0; each < arrays[2].bytes / sizeof(int64_t); ++each) {
+        const int64_t first = values(0)[values(1)[each]], length = values(2)[each];
+        for (int64_t at = values(1)[each]; at < values(1)[each + 1]; ++at) {
+            const int64_t start = values(0)[at];
+            if (start < 0 || start + length > static_cast<int64_t>(count)) fail("the place of a sequence");
+            if (start > first && start < values(0)[at - 1] + length) fail("sequences apart");
+            if (std::memcmp(code + first, code + start, static_cast<size_t>(length) * sizeof *code)) fail("a sequence");
+        }
+    }
+    wl_sequences_free(found);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 2) return 0;
     check_nesting(data, size);
     check_simulation(data, size);
+    check_sequences(data, size);
     const size_t chunk = data[0] < 128 ? data[0] + size_t{1} : size_t{data[0]} * 16;
     wl_state whole_state = WL_READING, chunks_state = WL_READING;
     wl_reader* whole = read(data + 1, size - 1, size - 1, &whole_state);

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from support import Opened, ends, kernel, launch, op
-from warplens.analyses.work import kernel_sequences as sequences
+import warplens
+from support import SAMPLES, Opened, ends, kernel, launch, op
+from warplens import native_library
+from warplens.analyses.work import sequence_search
+from warplens.analyses.work.sequence_search import find_sequences, found_in_python, found_natively
+from warplens.model.trace import Ints
 
 
 def run_of(names: str, stream: int = 7, begin: float = 0, each: float = 10, gap: float = 0) -> list[dict[str, Any]]:
@@ -61,18 +66,67 @@ def test_the_op_is_the_one_in_which_it_begins_most_often(opened: Opened) -> None
     assert (row["kernels"], row["count"], row["op"]) == ("n → m", 4, "aten::norm")
 
 
+SEARCHES = {"native": found_natively, "Python": found_in_python}
+needs_library = pytest.mark.skipif(native_library.library() is None, reason="the native library is not built")
+
+
+@pytest.mark.parametrize("search", [pytest.param("native", marks=needs_library), "Python"])
 @pytest.mark.parametrize("kind", ["layers", "one kernel"])
-def test_four_hundred_thousand_kernels_take_seconds(kind: str) -> None:
+def test_four_hundred_thousand_kernels_take_seconds(kind: str, search: str) -> None:
     random, count = np.random.default_rng(0), 400_000
     layer = random.integers(0, 40, 60)
     codes = {
         "layers": np.resize(np.concatenate([np.tile(layer, 32), random.integers(0, 99, 30)]), count),
         "one kernel": np.zeros(count, np.int64),
     }[kind]
-    stream = sequences._Stream(np.arange(count), codes, np.arange(0, 10 * count + 10, 10))
     with ends(kind):
-        found = sequences._distinct(sequences._candidates(stream), count)
+        found = SEARCHES[search](codes, np.arange(0, 10 * count + 10, 10))
+    assert found is not None
     if kind == "layers":
         assert 60 in [sequence.length for sequence in found]
     else:
         assert [(sequence.length, len(sequence.starts)) for sequence in found] == [(2, count // 2)]
+
+
+def random_codes(random: np.random.Generator) -> Ints:
+    """Layers of a few kernels, repeated and nested, with others between them; or nothing but noise."""
+    kernels = int(random.integers(1, 9))
+    codes = random.integers(0, kernels, int(random.integers(0, 12)))
+    for _ in range(int(random.integers(0, 5))):
+        noise = random.integers(0, kernels, int(random.integers(0, 6)))
+        codes = np.concatenate([np.tile(codes, int(random.integers(1, 6))), noise])[:3000]
+    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
+
+
+def plain(found: list[sequence_search.Sequence] | None) -> list[tuple[list[int], int, int]] | None:
+    return found and [(sequence.starts.tolist(), sequence.length, sequence.time_ns) for sequence in found]
+
+
+@needs_library
+def test_the_native_library_finds_the_sequences_that_python_finds() -> None:
+    random = np.random.default_rng(1)
+    lengths = set()
+    for _ in range(300):
+        codes = random_codes(random)
+        # Few durations: equal times leave the order to the rest of the rule.
+        sums = np.concatenate([[0], np.cumsum(random.integers(0, int(random.integers(1, 9)), len(codes)))])
+        expected = found_in_python(codes, sums)
+        assert plain(found_natively(codes, sums)) == plain(expected), codes.tolist()
+        lengths |= {sequence.length for sequence in expected}
+    assert {2, 3, 5, 17} < lengths and max(lengths) > max(sequence_search.LENGTHS)
+
+
+@needs_library
+def test_codes_that_the_native_library_does_not_take_are_left_to_python() -> None:
+    codes = np.array([7000, 8, 7000, 8, 7000, 8])
+    sums = np.arange(7)
+    assert found_natively(codes, sums) is None
+    assert plain(find_sequences(codes, sums)) == [([0, 2, 4], 2, 6)]
+
+
+@needs_library
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+def test_the_table_of_a_sample_is_the_same_without_the_library(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    natively = warplens.open(sample).table("kernel_sequences").to_dicts()
+    monkeypatch.setattr(sequence_search, "found_natively", lambda code, sums_ns: None)
+    assert warplens.open(sample).table("kernel_sequences").to_dicts() == natively
