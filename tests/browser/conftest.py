@@ -20,9 +20,13 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 READY = "html[data-ready]"
+MOST_KEPT = 6
+"""Pages that stay loaded at once: each is a process of 100 MB."""
 HANG_MS = 300_000
 """The only limit of these tests, for starting, loading, waiting and saving: a hundred times what each takes."""
 SETTLED = Path(__file__).with_name("settled.js")
+ASK_EVERY_MS = 50
+"""Not in every frame, which would make the browser draw all of them."""
 SLOW_MS = int(os.environ.get("WARPLENS_SLOW_PAGE", "0"))
 """By how much each timer and frame of the page is late: a test that counts on a quick page fails with 300."""
 
@@ -44,11 +48,18 @@ class Running:
     window: Any
     end: ExitStack
     idle_pages: list[Any] = field(default_factory=list)
-    kept: Opened | None = None
-    """The page that stays loaded for those that only look at it."""
+    kept: dict[Path, Opened] = field(default_factory=dict)
+    """The pages that stay loaded for those that only look at them, the last used last."""
 
     def page(self) -> Any:
         return self.idle_pages.pop() if self.idle_pages else new_page(self.window)
+
+    def keep(self, opened: Opened) -> Opened:
+        self.kept.pop(opened.path, None)
+        if len(self.kept) == MOST_KEPT:
+            self.give_back(self.kept.pop(next(iter(self.kept))))
+        self.kept[opened.path] = opened
+        return opened
 
     def give_back(self, opened: Opened) -> None:
         opened.leave()
@@ -109,19 +120,26 @@ class Opened:
             self.page.remove_listener(event, listener)
         self.page.context.clear_permissions()
         self.page.mouse.move(0, 0)
-        self.page.goto("about:blank")
 
     def goto(self, state: str = "", ready: str = READY) -> Opened:
         # A fresh address each time: changing only what follows # would not load the page again.
-        if self.page.url != "about:blank":
+        if self.page.url.partition("#")[0] == f"file://{self.path}":
             self.page.goto("about:blank")
         self.requests.clear()
         self.page.goto(f"file://{self.path}{'#' + state if state else ''}")
         self.js(PRESENT, [ready, HANG_MS])
         return self
 
+    def present(self, selector: str) -> Opened:
+        """Once something is there and visible."""
+        self.js(PRESENT, [selector, HANG_MS])
+        self.page.wait_for_selector(selector)
+        return self
+
     def again(self, state: str) -> Opened:
         """The same page, which stays loaded, at another address: as when a reader types it."""
+        self.page.mouse.move(0, 0)
+        self.js(TIDY)
         self.settled()  # what the last test chose is in the address by now
         self.js(ADDRESS, state)
         return self.settled()
@@ -140,7 +158,7 @@ class Opened:
 
     def until(self, condition: str, argument: Any = None) -> None:
         """Once a script gives something true."""
-        self.page.wait_for_function(condition, arg=argument)
+        self.page.wait_for_function(condition, arg=argument, polling=ASK_EVERY_MS)
 
     def js(self, script: str, argument: Any = None) -> Any:
         return self.page.evaluate(script, argument)
@@ -173,9 +191,17 @@ PRESENT = """([selector, most]) => new Promise((done, fail) => {
     done();
   };
   const watcher = new MutationObserver(look);
-  watcher.observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ['class', 'data-ready'] });
+  const WATCHED = ['class', 'data-ready', 'aria-busy'];
+  watcher.observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: WATCHED });
   look();
 })"""
+# What the address does not hold: a flame graph shown as a list, where the keyboard is, how far each part is scrolled.
+TIDY = """() => {
+  document.querySelector('dialog[open]')?.close();
+  document.querySelector('.flame-tools > button[aria-pressed="true"]')?.click();
+  document.activeElement?.blur();
+  for (const each of document.querySelectorAll('*')) if (each.scrollTop || each.scrollLeft) each.scrollTo(0, 0);
+}"""
 ADDRESS = """state => new Promise(done => {
   const before = location.href;
   addEventListener('hashchange', done, { once: true });
@@ -249,21 +275,17 @@ def show(running: Running) -> Iterator[Callable[..., Opened]]:
 
 @pytest.fixture
 def look(running: Running) -> Callable[..., Opened]:
-    """As `show`, for tests that read what is at an address: the page stays loaded for them, which saves a second each.
+    """As `show`, for tests of what is the same however the reader came there: the page stays loaded, a second saved each.
 
-    All that the address holds is as in a new page. What it does not hold (focus, the pointer, how far a list is
-    scrolled) is as the test before left it: a test of these uses `show`.
+    All that the address holds is as in a new page; nothing has the focus, the pointer is in the corner, and all is
+    scrolled to its start. What else a page holds (details that are open, branches of a list) is as it was left.
     """
 
     def look_at(path: Path, state: str = "", *, width: int = 1280, height: int = 900, dark: bool = False) -> Opened:
-        kept = running.kept
-        if kept and kept.path == path:
-            return kept.looks(width=width, height=height, dark=dark).again(state)
+        kept = running.kept.get(path)
         if kept:
-            running.kept = None
-            running.give_back(kept)
-        opened = Opened(running.page(), path).looks(width=width, height=height, dark=dark).goto(state)
-        running.kept = opened
-        return opened
+            return running.keep(kept).looks(width=width, height=height, dark=dark).again(state)
+        opened = Opened(running.page(), path).looks(width=width, height=height, dark=dark)
+        return running.keep(opened.goto(state))
 
     return look_at

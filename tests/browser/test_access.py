@@ -24,14 +24,14 @@ def busy(page: Any) -> Any:
     page.js("() => warplens.store.setTexts({event: `0:${warplens.scene.data.gpuRow[40]}`})")
     for section in ("flame", "roofline", "tables"):
         page.page.locator(f"#{section}").scroll_into_view_if_needed()
-    page.page.wait_for_selector("#flame .is-made")
+    page.present("#flame .is-made")
     page.js("() => document.querySelectorAll('details').forEach(each => each.open = true)")
     page.js("() => scrollTo(0, 0)")
     return page
 
 
-def test_every_control_has_a_name(written: Written, show: Show) -> None:
-    page = busy(show(written(TRAIN), BUSY))
+def test_every_control_has_a_name(written: Written, look: Show) -> None:
+    page = busy(look(written(TRAIN), BUSY))
     found = page.js(
         r"""() => {
           const name = element => {
@@ -59,8 +59,8 @@ def test_every_control_has_a_name(written: Written, show: Show) -> None:
     assert set(refs) <= set(ids)
 
 
-def test_every_chart_has_a_label_keys_and_a_table(written: Written, show: Show) -> None:
-    page = busy(show(written(TRAIN)))
+def test_every_chart_has_a_label_keys_and_a_table(written: Written, look: Show) -> None:
+    page = busy(look(written(TRAIN)))
     charts = page.js(
         """() => [...document.querySelectorAll('canvas, .rl-svg, .whole-bar')].map(chart => {
           const widget = chart.closest('[role=application], [role=group], [role=img]')
@@ -174,8 +174,8 @@ CONTRAST = r"""() => {
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_texts_stand_out_from_what_is_behind_them(written: Written, show: Show, dark: bool) -> None:
-    page = busy(show(written(TRAIN), BUSY, dark=dark))
+def test_texts_stand_out_from_what_is_behind_them(written: Written, look: Show, dark: bool) -> None:
+    page = busy(look(written(TRAIN), BUSY, dark=dark))
     for state in ({}, {"q": "", "table": "kernels", "filter": "total_us>many"}, {"steps": "", "range": "0-10"}):
         page.state(**state)
         page.settled()
@@ -186,8 +186,8 @@ def test_texts_stand_out_from_what_is_behind_them(written: Written, show: Show, 
     assert page.js(CONTRAST)["low"] == []
 
 
-def test_keys_that_work_everywhere(written: Written, show: Show) -> None:
-    page = show(written(EAGER), "q=gemm&steps=2")
+def test_keys_that_work_everywhere(written: Written, look: Show) -> None:
+    page = look(written(EAGER), "q=gemm&steps=2")
     dialog = page.page.locator("#help")
     assert not dialog.is_visible()
     for _ in range(2):
@@ -243,9 +243,9 @@ def test_the_theme_is_the_system_s_until_one_is_chosen(written: Written, show: S
 
 
 @pytest.mark.parametrize("width", [640, 1280, 1920])
-def test_nothing_hangs_over_the_edge(written: Written, show: Show, width: int) -> None:
+def test_nothing_hangs_over_the_edge(written: Written, look: Show, width: int) -> None:
     """640 px is a window of 1280 at 200 %."""
-    page = busy(show(written(EAGER), BUSY.replace("steps=5", "steps=2"), width=width))
+    page = busy(look(written(EAGER), BUSY.replace("steps=5", "steps=2"), width=width))
     page.settled()
     assert page.js("() => document.documentElement.scrollWidth") <= width
     over = page.js(

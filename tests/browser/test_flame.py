@@ -44,7 +44,7 @@ def page(written: Written, show: Show) -> Any:
 
 @pytest.fixture
 def looked_at(written: Written, look: Show) -> Any:
-    """For what is the same however the reader came to it: all choices are in the address."""
+    """For what does not depend on the frame that has the keyboard, nor on the branches of the list that are open."""
     return drawn(look(written(STACKS)))
 
 
@@ -55,7 +55,7 @@ def drawn(page: Any) -> Any:
 
 
 def made(page: Any) -> None:
-    page.page.wait_for_selector("#flame .is-made:not([aria-busy])")
+    page.present("#flame .is-made:not([aria-busy])")
 
 
 def zoom(page: Any) -> list[str]:
@@ -103,8 +103,8 @@ def test_the_twin_table_is_the_tree_of_python(looked_at: Any, profile: warplens.
     looked_at.assert_quiet()
 
 
-def test_a_trace_without_stacks_has_its_ops(written: Written, show: Show) -> None:
-    page = show(written(BARE), "table=call_tree")
+def test_a_trace_without_stacks_has_its_ops(written: Written, look: Show) -> None:
+    page = look(written(BARE), "table=call_tree")
     profile = warplens.open(BARE, cache=False)
     for weight in ("gpu", "cpu"):
         for context in ("op", "annotation"):
@@ -119,10 +119,10 @@ def test_a_trace_without_stacks_has_its_ops(written: Written, show: Show) -> Non
     assert "No stacks were recorded" in page.page.locator(".flame-text").inner_text()
 
 
-def test_a_selected_step_has_the_tree_of_its_events(written: Written, show: Show) -> None:
+def test_a_selected_step_has_the_tree_of_its_events(written: Written, look: Show) -> None:
     trace = ROOT / "samples" / "faults" / "straggler_step.before.json.gz"
     events = warplens.open(trace, cache=False).gpu_events()
-    page = show(written(trace), "table=call_tree&context=op&steps=5")
+    page = look(written(trace), "table=call_tree&context=op&steps=5")
     tree = call_tree(page)
     mine = events.filter(pl.col("step") == 5)
     assert [row for row in tree if row[0] == ""] == [("", mine["dur_ns"].sum(), 0, len(mine))]
@@ -153,15 +153,15 @@ def time_text(ns: int) -> str:
 
 
 @pytest.mark.parametrize("order", ["left", "inverted"])
-def test_the_list_shows_the_numbers_of_the_tree(page: Any, profile: warplens.Profile, order: str) -> None:
-    page.page.locator("#flame").get_by_role("button", name="As table").click()
+def test_the_list_shows_the_numbers_of_the_tree(looked_at: Any, profile: warplens.Profile, order: str) -> None:
+    looked_at.page.locator("#flame").get_by_role("button", name="As table").click()
     for weight, context in (("gpu", "op"), ("cpu", "module")):
-        page.state(weight=weight, context=context, order=order)
-        made(page)
+        looked_at.state(weight=weight, context=context, order=order)
+        made(looked_at)
         tree = profile.tree(context, weight=weight)
         tree = inverted(tree) if order == "inverted" else tree
         place = {tuple(tree.path(node)): node for node in range(len(tree))}
-        rows = list(listed(page))
+        rows = list(listed(looked_at))
         assert len(rows) > 10
         for path, (total, own, percent, count, _) in rows:
             node = place[path]
@@ -173,7 +173,7 @@ def test_the_list_shows_the_numbers_of_the_tree(page: Any, profile: warplens.Pro
         below = [path[0] for path, _ in rows if len(path) == 1]
         expected = [tree.name[node] for node in tree.children()[0]]
         assert below == expected[: len(below)]
-    page.assert_quiet()
+    looked_at.assert_quiet()
 
 
 def test_the_list_opens_and_closes_by_keys(page: Any) -> None:
@@ -203,22 +203,22 @@ def heaviest(tree: Tree, levels: int) -> list[str]:
     return path
 
 
-def test_clicks_zoom_in_and_crumbs_lead_back(page: Any, profile: warplens.Profile) -> None:
+def test_clicks_zoom_in_and_crumbs_lead_back(looked_at: Any, profile: warplens.Profile) -> None:
     path = heaviest(profile.tree("module"), 4)
-    canvas = page.page.locator(CANVAS)
+    canvas = looked_at.page.locator(CANVAS)
     canvas.click(position={"x": 20, "y": 2 * ROW + 9})
-    assert zoom(page) == path[:2]
+    assert zoom(looked_at) == path[:2]
     # What is zoomed into stands on top: its heaviest child is one row further down.
     canvas.click(position={"x": 20, "y": 2 * ROW + 9})
-    assert zoom(page) == path
-    assert crumbs(page) == ["all", *path]
-    assert page.page.locator(".flame-name").inner_text() == path[-1]
-    page.page.locator(".flame-crumbs button[title]").nth(1).click()
-    assert zoom(page) == path[:1]
-    page.page.get_by_role("button", name="Reset zoom").click()
-    assert zoom(page) == []
-    assert not page.page.locator(".flame-crumbs").is_visible()
-    page.assert_quiet()
+    assert zoom(looked_at) == path
+    assert crumbs(looked_at) == ["all", *path]
+    assert looked_at.page.locator(".flame-name").inner_text() == path[-1]
+    looked_at.page.locator(".flame-crumbs button[title]").nth(1).click()
+    assert zoom(looked_at) == path[:1]
+    looked_at.page.get_by_role("button", name="Reset zoom").click()
+    assert zoom(looked_at) == []
+    assert not looked_at.page.locator(".flame-crumbs").is_visible()
+    looked_at.assert_quiet()
 
 
 def test_keys_move_zoom_in_and_back(page: Any, profile: warplens.Profile) -> None:
@@ -248,19 +248,19 @@ def test_keys_move_zoom_in_and_back(page: Any, profile: warplens.Profile) -> Non
     assert zoom(page) == []
 
 
-def test_the_pointer_tells_of_a_frame_and_a_drag_widens(page: Any, profile: warplens.Profile) -> None:
+def test_the_pointer_tells_of_a_frame_and_a_drag_widens(looked_at: Any, profile: warplens.Profile) -> None:
     tree = profile.tree("module")
-    box = page.page.locator(CANVAS).bounding_box()
-    page.page.mouse.move(box["x"] + 30, box["y"] + ROW + 9)
-    tip = page.page.locator("[role=tooltip]:visible").inner_text()
+    box = looked_at.page.locator(CANVAS).bounding_box()
+    looked_at.page.mouse.move(box["x"] + 30, box["y"] + ROW + 9)
+    tip = looked_at.page.locator("[role=tooltip]:visible").inner_text()
     node = tree.children()[0][0]
     assert tree.name[node] in tip
     assert time_text(tree.total_ns[node]) in tip
-    page.page.mouse.down()
-    page.page.mouse.move(box["x"] + 200, box["y"] + ROW + 9)
-    page.page.mouse.move(box["x"] + 330, box["y"] + ROW + 9)
-    page.page.mouse.up()
-    shown = page.page.locator(".flame-crumbs .quiet").inner_text()
+    looked_at.page.mouse.down()
+    looked_at.page.mouse.move(box["x"] + 200, box["y"] + ROW + 9)
+    looked_at.page.mouse.move(box["x"] + 330, box["y"] + ROW + 9)
+    looked_at.page.mouse.up()
+    shown = looked_at.page.locator(".flame-crumbs .quiet").inner_text()
     assert float(shown.split()[0]) == pytest.approx(100 * 300 / box["width"], abs=0.5)
 
 
@@ -359,7 +359,7 @@ def test_the_address_reopens_the_zoom(page: Any, written: Written, show: Show) -
         page.page.keyboard.press(key)
     path = zoom(page)
     assert len(path) == 2
-    page.page.wait_for_function("() => location.hash.includes('zoom=')")
+    page.until("() => location.hash.includes('zoom=')")
     again = show(written(STACKS), page.js("() => location.hash.slice(1)"))
     again.page.locator("#flame").scroll_into_view_if_needed()
     made(again)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ CANVAS = "#flame canvas"
 ROW = 18
 
 
+@cache
 def opened(path: Path) -> PathsProfile:
     profile = warplens.open(path, cache=False)
     assert isinstance(profile, PathsProfile)
@@ -43,20 +45,18 @@ def opened(path: Path) -> PathsProfile:
 
 
 @pytest.fixture
-def flame(written: Written, show: Show) -> Callable[..., Any]:
-    """Opens a page with its call tree in sight and drawn."""
+def flame(written: Written, look: Show) -> Callable[..., Any]:
+    """A page with its call tree in sight and drawn."""
 
-    def open_flame(profile: Path, state: str = "", **options: Any) -> Any:
-        page = show(written(profile), state, **options)
-        return in_sight(page)
+    def open_flame(profile: Path, state: str = "") -> Any:
+        return in_sight(look(written(profile), state))
 
     return open_flame
 
 
 def in_sight(page: Any) -> Any:
     page.page.locator("#flame").scroll_into_view_if_needed()
-    page.page.wait_for_selector("#flame .is-made:not([aria-busy])")
-    return page
+    return page.present("#flame .is-made:not([aria-busy])")
 
 
 def titles(page: Any) -> list[str]:
@@ -93,9 +93,9 @@ def own(tree: Tree, values: Floats) -> dict[str, int]:
     ids=[path.name.partition(".")[0] + path.parent.name for path in PROFILES],
 )
 def test_it_opens_with_what_the_profile_has(
-    profile: Path, width: int, dark: bool, written: Written, show: Show
+    profile: Path, width: int, dark: bool, written: Written, look: Show
 ) -> None:
-    page = in_sight(show(written(profile), width=width, dark=dark))
+    page = in_sight(look(written(profile), width=width, dark=dark))
     known = opened(profile)
     has_times = int(known.paths.tree.total_ns[0]) > 0
     assert titles(page) == SECTIONS[0 if has_times else 1 :]
@@ -123,8 +123,8 @@ def same(want: Any, have: Any) -> bool:
 
 
 @pytest.mark.parametrize("profile", [SAMPLED, COUNTERS, CALLS], ids=["proton", "ncu", "calls"])
-def test_every_table_is_there_once_and_exact(profile: Path, written: Written, show: Show) -> None:
-    page, known = show(written(profile)), opened(profile)
+def test_every_table_is_there_once_and_exact(profile: Path, written: Written, look: Show) -> None:
+    page, known = look(written(profile)), opened(profile)
     listed = page.js("() => [...document.querySelectorAll('.tv-picker button')].map(each => each.dataset.table)")
     assert sorted(listed) == sorted(known.table_names)
     for name in known.table_names:
@@ -226,7 +226,7 @@ def test_inverted_kernels_come_first(flame: Callable[..., Any]) -> None:
     page.assert_quiet()
 
 
-def test_a_link_reopens_the_choices_and_the_zoom(flame: Callable[..., Any]) -> None:
+def test_a_link_reopens_the_choices_and_the_zoom(flame: Callable[..., Any], written: Written, show: Show) -> None:
     page = flame(SHADOW)
     page.page.locator("#flame").get_by_role("button", name="flops16").click()
     page.page.locator(CANVAS).click(position={"x": 20, "y": ROW + 9})
@@ -235,7 +235,7 @@ def test_a_link_reopens_the_choices_and_the_zoom(flame: Callable[..., Any]) -> N
     heaviest = max(np.flatnonzero(tree.parent == 0).tolist(), key=lambda node: tree.total("flops16")[node])
     assert name == tree.name[heaviest]
     page.settled()
-    again = flame(SHADOW, page.js("() => location.hash.slice(1)"))
+    again = in_sight(show(written(SHADOW), page.js("() => location.hash.slice(1)")))
     assert again.page.locator(".flame-crumbs [aria-current]").get_attribute("title") == name
     assert "FLOP of flops16" in text_of(again)
     page.page.locator(CANVAS).focus()
@@ -244,8 +244,8 @@ def test_a_link_reopens_the_choices_and_the_zoom(flame: Callable[..., Any]) -> N
     page.assert_quiet()
 
 
-def test_search_marks_frames_and_leads_to_them(written: Written, show: Show) -> None:
-    page = show(written(PYTHON))
+def test_search_marks_frames_and_leads_to_them(written: Written, look: Show) -> None:
+    page = look(written(PYTHON))
     page.page.keyboard.press("/")
     page.page.keyboard.type("do_bench")
     assert page.page.locator("#found").inner_text() == "Enter: to the call tree"
@@ -277,8 +277,8 @@ def test_a_frame_leads_to_its_rows(profile: Path, table: str, column: str, flame
     page.assert_quiet()
 
 
-def test_categories_and_kernels_as_bars(written: Written, show: Show) -> None:
-    page, known = show(written(COUNTERS)), opened(COUNTERS)
+def test_categories_and_kernels_as_bars(written: Written, look: Show) -> None:
+    page, known = look(written(COUNTERS)), opened(COUNTERS)
     categories = known.table("kernel_categories").to_dicts()
     lists = page.page.locator("#categories .breakdown > div")
     assert [lists.nth(0).locator("th").nth(at).inner_text() for at in range(len(categories))] == [
@@ -296,8 +296,8 @@ def test_categories_and_kernels_as_bars(written: Written, show: Show) -> None:
     page.assert_quiet()
 
 
-def test_keys_and_help_speak_of_what_is_there(written: Written, show: Show) -> None:
-    page = show(written(PYTHON))
+def test_keys_and_help_speak_of_what_is_there(written: Written, look: Show) -> None:
+    page = look(written(PYTHON))
     page.page.keyboard.press("2")
     assert page.js("() => warplens.store.text('at')") == "flame"
     page.page.keyboard.press("5")

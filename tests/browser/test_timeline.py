@@ -19,8 +19,8 @@ STAGE = "#timeline [role=application]"
 
 
 @pytest.fixture
-def page(written: Written, show: Show) -> Any:
-    opened = show(written(EAGER))
+def page(written: Written, look: Show) -> Any:
+    opened = look(written(EAGER))
     opened.page.locator(STAGE).scroll_into_view_if_needed()
     return opened
 
@@ -187,8 +187,8 @@ def test_the_address_reopens_the_view(page: Any, written: Written, show: Show) -
     assert again.js("() => document.documentElement.dataset.theme") == "dark"
 
 
-def test_idle_threads_start_folded_and_gpu_streams_come_first(written: Written, show: Show) -> None:
-    page = show(written(ROOT / "samples" / "faults" / "odd_vocab.before.json.gz"))
+def test_idle_threads_start_folded_and_gpu_streams_come_first(written: Written, look: Show) -> None:
+    page = look(written(ROOT / "samples" / "faults" / "odd_vocab.before.json.gz"))
     lanes = page.page.locator("#timeline button[data-lane]")
     titles = lanes.all_inner_texts()
     is_gpu = ["GPU" in title or "Annotations" in title for title in titles]
