@@ -29,10 +29,10 @@ _spec.loader.exec_module(mutants)
 def test_some_mutants_of_every_reader_open_and_add_up_or_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status = mutants.main(["--count", "150", "--seed", "11", "--out", str(tmp_path / "out")])
+    status = mutants.main(["--count", "75", "--seed", "11", "--out", str(tmp_path / "out")])
     assert status == 0, capsys.readouterr().out
     report = (tmp_path / "out" / "report.txt").read_text()
-    assert "mutants 150;" in report
+    assert "mutants 75;" in report
     assert "foreign exception: 0" in report
 
 
