@@ -31,10 +31,10 @@ def path(comparison: warplens.Comparison, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture
-def page(path: Path, show: Show) -> Any:
-    opened = show(path)
+def page(path: Path, look: Show) -> Any:
+    opened = look(path)
     opened.page.locator("#flame").scroll_into_view_if_needed()
-    opened.page.wait_for_selector("#flame .is-made")
+    opened.present("#flame .is-made")
     return opened
 
 
@@ -154,7 +154,7 @@ def test_a_trace_against_itself_says_that_nothing_changed(tmp_path: Path, show: 
     write(plan_outputs([str(target)], tables="csv", force=False)[0], same_twice.document())
     page = show(target, "weight=delta")
     page.page.locator("#flame").scroll_into_view_if_needed()
-    page.page.wait_for_selector("#flame .is-made")
+    page.present("#flame .is-made")
     assert page.page.locator(".flame-text").inner_text().strip() == "Nothing changed between A and B."
     assert not page.page.locator(CANVAS).is_visible()
     page.assert_quiet()

@@ -62,8 +62,8 @@ def test_every_chart_is_drawn_in_both_themes(file: Path, show: Show) -> None:
         page.assert_quiet()
 
 
-def test_findings_of_the_job_have_cards_that_lead_to_their_rows(file: Path, show: Show, job: JobProfile) -> None:
-    page = show(file).settled()
+def test_findings_of_the_job_have_cards_that_lead_to_their_rows(file: Path, look: Show, job: JobProfile) -> None:
+    page = look(file).settled()
     cards = page.page.locator("#findings .card")
     assert [card.get_attribute("data-code") for card in cards.all()] == [each.code for each in job.findings()]
     cards.first.locator("h3 button").click()
@@ -71,8 +71,8 @@ def test_findings_of_the_job_have_cards_that_lead_to_their_rows(file: Path, show
     page.assert_quiet()
 
 
-def test_the_tables_of_a_job_are_grouped_and_stragglers_come_first(file: Path, show: Show) -> None:
-    page = show(file).settled()
+def test_the_tables_of_a_job_are_grouped_and_stragglers_come_first(file: Path, look: Show) -> None:
+    page = look(file).settled()
     page.page.locator("#tables").scroll_into_view_if_needed()
     chosen = page.page.locator("#tables button[aria-current]")
     assert chosen.get_attribute("data-table") == "stragglers"
@@ -80,8 +80,8 @@ def test_the_tables_of_a_job_are_grouped_and_stragglers_come_first(file: Path, s
     page.assert_quiet()
 
 
-def test_ranks_are_filtered_folded_and_sorted_by_their_waits(file: Path, show: Show, job: JobProfile) -> None:
-    page = show(file).settled()
+def test_ranks_are_filtered_folded_and_sorted_by_their_waits(file: Path, look: Show, job: JobProfile) -> None:
+    page = look(file).settled()
     assert labels(page) == ["rank 0", "rank 1", "rank 2", "rank 3"]
     page.page.locator(".job-tl input").fill("1-2")
     assert labels(page) == ["rank 1", "rank 2"]
@@ -99,8 +99,8 @@ def test_ranks_are_filtered_folded_and_sorted_by_their_waits(file: Path, show: S
     page.assert_quiet()
 
 
-def test_a_collective_shows_the_wait_of_each_rank_and_its_row(file: Path, show: Show, job: JobProfile) -> None:
-    page = show(file).settled()
+def test_a_collective_shows_the_wait_of_each_rank_and_its_row(file: Path, look: Show, job: JobProfile) -> None:
+    page = look(file).settled()
     stage = page.page.locator(".tl-stage")
     stage.focus()
     page.state(call=str(first_matched(page)))
@@ -127,8 +127,8 @@ def first_matched(page: Any) -> int:
     return int(page.js("() => warplens.job.data.match.findIndex(match => match >= 0)"))
 
 
-def test_hovering_names_a_collective(file: Path, show: Show) -> None:
-    page = show(file).settled()
+def test_hovering_names_a_collective(file: Path, look: Show) -> None:
+    page = look(file).settled()
     call = first_matched(page)
     page.js(
         """call => { const { data } = warplens.job;
@@ -145,8 +145,8 @@ def test_hovering_names_a_collective(file: Path, show: Show) -> None:
     page.assert_quiet()
 
 
-def test_a_cell_of_the_heat_map_leads_to_the_step_of_its_rank(file: Path, show: Show, job: JobProfile) -> None:
-    page = show(file).settled()
+def test_a_cell_of_the_heat_map_leads_to_the_step_of_its_rank(file: Path, look: Show, job: JobProfile) -> None:
+    page = look(file).settled()
     heat = page.page.locator("#heatmap .job-heat")
     heat.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
@@ -160,8 +160,8 @@ def test_a_cell_of_the_heat_map_leads_to_the_step_of_its_rank(file: Path, show: 
     page.assert_quiet()
 
 
-def test_a_dot_leads_to_its_collective(file: Path, show: Show) -> None:
-    page = show(file).settled()
+def test_a_dot_leads_to_its_collective(file: Path, look: Show) -> None:
+    page = look(file).settled()
     chart = page.page.locator(".job-scatter")
     chart.focus()
     chart.press("ArrowRight")
@@ -171,8 +171,8 @@ def test_a_dot_leads_to_its_collective(file: Path, show: Show) -> None:
     page.assert_quiet()
 
 
-def test_a_pipeline_is_drawn_step_by_step(pipeline_file: Path, show: Show) -> None:
-    page = show(pipeline_file).settled()
+def test_a_pipeline_is_drawn_step_by_step(pipeline_file: Path, look: Show) -> None:
+    page = look(pipeline_file).settled()
     assert page.js(PIXELS, "#pipeline canvas") > 4
     title = page.page.locator("#pipeline b")
     before = title.inner_text()

@@ -41,8 +41,8 @@ def test_a_link_leads_there_takes_the_keyboard_along_and_back_returns(written: W
     page.assert_quiet()
 
 
-def test_ticked_findings_show_the_step_with_them_and_stay_in_the_link(written: Written, show: Show) -> None:
-    page = show(written(EAGER))
+def test_ticked_findings_show_the_step_with_them_and_stay_in_the_link(written: Written, show: Show, look: Show) -> None:
+    page = look(written(EAGER))
     profile = warplens.open(EAGER, cache=False)
     subsets, result = profile.fix_subsets(), page.page.locator(".wi-result")
     assert subsets is not None
@@ -67,8 +67,8 @@ def shown_ms(text: str) -> list[float]:
     return [float(number) for number in re.findall(r"([\d.]+) ms", text)]
 
 
-def test_the_head_has_the_step_in_numbers_which_lead_to_their_tables(written: Written, show: Show) -> None:
-    page = show(written(EAGER))
+def test_the_head_has_the_step_in_numbers_which_lead_to_their_tables(written: Written, look: Show) -> None:
+    page = look(written(EAGER))
     labels = page.page.locator(".tile span:first-child").all_inner_texts()
     assert labels == [
         "Step without profiler", "Bound", "GPU busy", "MFU",
@@ -80,8 +80,8 @@ def test_the_head_has_the_step_in_numbers_which_lead_to_their_tables(written: Wr
     page.assert_quiet()
 
 
-def test_numbers_lead_to_sections(written: Written, show: Show) -> None:
-    page = show(written(EAGER))
+def test_numbers_lead_to_sections(written: Written, look: Show) -> None:
+    page = look(written(EAGER))
     names = page.page.locator("#contents a").all_inner_texts()
     for key, name in enumerate(names[:-1], start=1):
         page.page.keyboard.press(str(key))
@@ -89,8 +89,8 @@ def test_numbers_lead_to_sections(written: Written, show: Show) -> None:
                                          "each => each.querySelector('h2').textContent === name).id", name)), name  # fmt: skip
 
 
-def test_a_link_reopens_at_the_same_place(written: Written, show: Show) -> None:
-    page = show(written(EAGER))
+def test_a_link_reopens_at_the_same_place(written: Written, show: Show, look: Show) -> None:
+    page = look(written(EAGER))
     page.js("() => warplens.go({to: 'table', table: 'ops', row: 3})")
     page.settled()
     again = show(written(EAGER), page.js("() => location.hash.slice(1)"))
@@ -98,8 +98,8 @@ def test_a_link_reopens_at_the_same_place(written: Written, show: Show) -> None:
     assert again.js("() => warplens.store.text('row')") == "3"
 
 
-def test_a_chain_of_ops_leads_to_its_longest_kernel_on_the_timeline(written: Written, show: Show) -> None:
-    page = show(written(EAGER))
+def test_a_chain_of_ops_leads_to_its_longest_kernel_on_the_timeline(written: Written, look: Show) -> None:
+    page = look(written(EAGER))
     page.page.locator('.card[data-code="WL205"] .links .link', has_text="longest on the timeline").first.click()
     assert focused(page) == "timeline"
     row = int(page.js("() => warplens.store.text('event')").split(":")[1])
@@ -116,8 +116,8 @@ def test_a_chain_of_ops_leads_to_its_longest_kernel_on_the_timeline(written: Wri
 
 
 @pytest.mark.parametrize("trace", [EAGER, SYNC], ids=lambda path: path.stem)
-def test_the_longest_gap_is_the_one_the_card_tells_of(trace: Path, written: Written, show: Show) -> None:
-    page = show(written(trace))
+def test_the_longest_gap_is_the_one_the_card_tells_of(trace: Path, written: Written, look: Show) -> None:
+    page = look(written(trace))
     cards = page.page.locator(".card", has=page.page.locator(".links .link", has_text="longest gap"))
     assert cards.count() > 0
     for place in range(cards.count()):
@@ -163,8 +163,8 @@ def test_rewording_titles_and_evidence_breaks_no_link(trace: Path, tmp_path: Pat
     assert all("table=evidence" not in hash for hash in linked), "each link leads to data, not back to the sentence"
 
 
-def test_search_says_how_much_it_found_and_enter_goes_on(written: Written, show: Show) -> None:
-    page = show(written(EAGER))
+def test_search_says_how_much_it_found_and_enter_goes_on(written: Written, look: Show) -> None:
+    page = look(written(EAGER))
     page.page.keyboard.press("/")
     page.page.keyboard.type("softmax")
     events = warplens.open(EAGER, cache=False)
@@ -205,8 +205,8 @@ def test_one_empty_kernel_makes_no_nonsense(tmp_path: Path, show: Show) -> None:
     page.assert_quiet()
 
 
-def test_the_wheel_scrolls_the_page_also_after_a_click(written: Written, show: Show) -> None:
-    page = show(written(EAGER))
+def test_the_wheel_scrolls_the_page_also_after_a_click(written: Written, look: Show) -> None:
+    page = look(written(EAGER))
     stage = page.page.locator("#timeline [role=application]")
     stage.scroll_into_view_if_needed()
     box = stage.bounding_box()
@@ -219,16 +219,16 @@ def test_the_wheel_scrolls_the_page_also_after_a_click(written: Written, show: S
     assert page.js("() => warplens.store.text('view')") == view
 
 
-def test_a_click_on_a_small_window_shows_the_details(written: Written, show: Show) -> None:
-    page = show(written(EAGER), width=1280, height=720)
+def test_a_click_on_a_small_window_shows_the_details(written: Written, look: Show) -> None:
+    page = look(written(EAGER), width=1280, height=720)
     row = page.js("() => warplens.scene.data.gpuRow[0]")
     page.js("row => warplens.go({to: 'event', scene: 0, row})", row)
     title = page.page.locator(".tl-details h3").bounding_box()
     assert 0 < title["y"] < 700
 
 
-def test_idle_time_on_a_gpu_says_why(written: Written, show: Show) -> None:
-    page = show(written(SYNC))
+def test_idle_time_on_a_gpu_says_why(written: Written, look: Show) -> None:
+    page = look(written(SYNC))
     gap = page.js("() => { const gaps = warplens.wholeTable('gaps'); "
                   "return [gaps.number('start_ms', 0) * 1e6, gaps.number('gap_us', 0) * 1e3, gaps.text('cause', 0)]; }")  # fmt: skip
     page.state(view=f"{gap[0] - gap[1]}-{gap[0] + 2 * gap[1]}")

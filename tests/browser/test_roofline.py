@@ -27,13 +27,7 @@ def profile() -> warplens.Profile:
 
 
 @pytest.fixture
-def page(written: Written, show: Show) -> Any:
-    return in_sight(show(written(EAGER)))
-
-
-@pytest.fixture
-def looked_at(written: Written, look: Show) -> Any:
-    """For what is the same however the reader came to it."""
+def page(written: Written, look: Show) -> Any:
     return in_sight(look(written(EAGER)))
 
 
@@ -83,10 +77,10 @@ def test_every_op_of_the_table_is_shown(trace: Path, written: Written, look: Sho
     page.assert_quiet()
 
 
-def test_dots_stand_where_their_numbers_say(looked_at: Any, profile: warplens.Profile) -> None:
+def test_dots_stand_where_their_numbers_say(page: Any, profile: warplens.Profile) -> None:
     """Places on a log scale are a line of the logarithm: any two dots give it, all others must lie on it."""
     rows = sorted(filter(has_flops, profile.table("roofline").to_dicts()), key=lambda row: -row["total_us"])
-    places = looked_at.js(
+    places = page.js(
         f"() => [...document.querySelectorAll('{DOTS}')].map(dot => [dot.ariaLabel, "
         "...dot.getAttribute('transform').match(/[\\d.-]+/g).map(Number)])"
     )
@@ -135,11 +129,11 @@ def significant(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.{1 if value >= 10 else 2}f}"
 
 
-def test_ceilings_carry_the_values_of_their_table(looked_at: Any, profile: warplens.Profile) -> None:
+def test_ceilings_carry_the_values_of_their_table(page: Any, profile: warplens.Profile) -> None:
     rows = profile.table("ceilings").to_dicts()
-    looked_at.page.get_by_label("all ceilings").check()
-    texts = looked_at.page.locator(".rl-svg text").all_text_contents()
-    lines = looked_at.page.locator(".rl-svg line.rl-ceiling")
+    page.page.get_by_label("all ceilings").check()
+    texts = page.page.locator(".rl-svg text").all_text_contents()
+    lines = page.page.locator(".rl-svg line.rl-ceiling")
     compute = [row for row in rows if row["per"] == "TFLOP/s"]
     assert lines.count() >= len({row["value"] for row in compute})
     named = " | ".join(texts)
@@ -153,19 +147,19 @@ def test_ceilings_carry_the_values_of_their_table(looked_at: Any, profile: warpl
         f"memory {significant(memory['value'])} {memory['per']} · {'measured' if memory['measured'] else 'data sheet'}"
     )
     assert texts.count(label) == 2, "along the diagonal, and on the strip of what only moves data"
-    dashed = looked_at.page.locator(".rl-svg line.rl-ceiling.promised").count()
+    dashed = page.page.locator(".rl-svg line.rl-ceiling.promised").count()
     assert (dashed > 0) == any(not row["measured"] for row in rows)
-    looked_at.page.get_by_label("all ceilings").uncheck()
+    page.page.get_by_label("all ceilings").uncheck()
     used = set(profile.table("roofline").frame["unit"].to_list())
-    shown = looked_at.page.locator(".rl-svg text").all_text_contents()
+    shown = page.page.locator(".rl-svg text").all_text_contents()
     expected = {significant(row["value"]) for row in compute if f"{row['unit']} {row['dtype']}" in used}
     assert {text.split(" ")[0] for text in shown if " TFLOP/s · " in text} == expected
 
 
-def test_the_list_of_losses_is_that_of_the_table(looked_at: Any, profile: warplens.Profile) -> None:
+def test_the_list_of_losses_is_that_of_the_table(page: Any, profile: warplens.Profile) -> None:
     rows = profile.table("roofline").to_dicts()
     lossy = sorted((row for row in rows if (row["lost_us"] or 0) > 0), key=lambda row: -row["lost_us"])
-    items = looked_at.page.locator(".rl-losses li")
+    items = page.page.locator(".rl-losses li")
     assert items.count() == min(10, len(lossy))
     for place, row in enumerate(lossy[:10]):
         item = items.nth(place)
@@ -173,9 +167,9 @@ def test_the_list_of_losses_is_that_of_the_table(looked_at: Any, profile: warple
         assert item.locator(".rl-lost").inner_text() == time_text(row["lost_us"])
         assert item.locator(".rl-sizes").inner_text() == sizes(row)
     lost, whole = sum(row["lost_us"] for row in lossy), sum(row["total_us"] for row in rows)
-    assert f"{time_text(lost)} of {time_text(whole)} is" in looked_at.page.locator(".rl-losses").inner_text()
+    assert f"{time_text(lost)} of {time_text(whole)} is" in page.page.locator(".rl-losses").inner_text()
     items.nth(1).get_by_role("button").click()
-    assert rows[int(looked_at.js("() => warplens.store.text('row')"))] == lossy[1]
+    assert rows[int(page.js("() => warplens.store.text('row')"))] == lossy[1]
 
 
 def test_families_are_hidden_and_found(page: Any, profile: warplens.Profile) -> None:
@@ -194,8 +188,8 @@ def test_families_are_hidden_and_found(page: Any, profile: warplens.Profile) -> 
     assert page.page.locator(f"{DOTS}:not(.faded)").count() == len(gemms)
 
 
-def test_it_follows_a_selected_step(written: Written, show: Show) -> None:
-    page = show(written(TRAIN))
+def test_it_follows_a_selected_step(written: Written, look: Show) -> None:
+    page = look(written(TRAIN))
     page.state(steps="5")
     rows = page.table("roofline")
     assert "step 5" in page.page.locator("#roofline").inner_text()

@@ -84,8 +84,8 @@ def test_the_first_screen_and_details_that_cover_nothing(written_page: Any, show
     page.assert_quiet()
 
 
-def test_search_stays_in_sight_and_finds_kernels_first(written_page: Any, show: Show) -> None:
-    page = show(written_page[0])
+def test_search_stays_in_sight_and_finds_kernels_first(written_page: Any, look: Show) -> None:
+    page = look(written_page[0])
     page.js("() => document.getElementById('tables').scrollIntoView()")
     before = page.settled().js(BOX, "#tables-title")[1]
     page.page.keyboard.press("/")
@@ -100,8 +100,8 @@ def test_search_stays_in_sight_and_finds_kernels_first(written_page: Any, show: 
     page.assert_quiet()
 
 
-def test_memory_lies_under_the_lanes_and_its_peak_lists_the_holders(written_page: Any, show: Show) -> None:
-    page = show(written_page[0])
+def test_memory_lies_under_the_lanes_and_its_peak_lists_the_holders(written_page: Any, look: Show) -> None:
+    page = look(written_page[0])
     assert "Memory · GPU 0" in page.page.locator(".tl-stage .tl-name").all_inner_texts()
     x = page.js("() => { const peak = warplens.wholeTable('memory_timeline').number('start_ms', 2) * 1e6; "
                 "const [from, to] = warplens.home(); return (peak - from) / (to - from); }")  # fmt: skip
@@ -126,8 +126,10 @@ def test_memory_lies_under_the_lanes_and_its_peak_lists_the_holders(written_page
     page.assert_quiet()
 
 
-def test_tracks_are_hidden_moved_and_pinned_and_notes_are_kept_by_the_address(written_page: Any, show: Show) -> None:
-    page = show(written_page[0])
+def test_tracks_are_hidden_moved_and_pinned_and_notes_are_kept_by_the_address(
+    written_page: Any, show: Show, look: Show
+) -> None:
+    page = look(written_page[0])
     names = page.page.locator(".tl-stage .tl-name").all_inner_texts()
     memory = page.page.locator('[data-lane="memory_timeline.0"]')
     memory.focus()
@@ -153,12 +155,12 @@ def test_tracks_are_hidden_moved_and_pinned_and_notes_are_kept_by_the_address(wr
     again.assert_quiet()
 
 
-def test_sql_gives_what_the_command_gives(written_page: Any, show: Show) -> None:
+def test_sql_gives_what_the_command_gives(written_page: Any, look: Show) -> None:
     query = (
         "select kernel_category, sum(total_us) as us, count(*) as n from kernels "
         "where total_us > 20 group by kernel_category having n > 0 order by us desc"
     )
-    page = show(written_page[0])
+    page = look(written_page[0])
     box = page.page.get_by_role("textbox", name="SQL over the tables")
     box.fill(query)
     box.press("Enter")
@@ -177,8 +179,8 @@ def test_sql_gives_what_the_command_gives(written_page: Any, show: Show) -> None
     page.assert_quiet()
 
 
-def test_step_against_step_agrees_with_the_events(written_page: Any, show: Show) -> None:
-    page = show(written_page[0], "stepa=4&stepb=5&stepby=category")
+def test_step_against_step_agrees_with_the_events(written_page: Any, look: Show) -> None:
+    page = look(written_page[0], "stepa=4&stepb=5&stepby=category")
     events = written_page[1].gpu_events()
     rows = page.js(
         "() => { const table = warplens.tableFor('step_diff'); return Array.from({ length: table.rows }, (_, row) => "

@@ -24,13 +24,7 @@ def profile() -> warplens.Profile:
 
 
 @pytest.fixture
-def page(written: Written, show: Show) -> Any:
-    return show(written(TRAIN))
-
-
-@pytest.fixture
-def looked_at(written: Written, look: Show) -> Any:
-    """For what is the same however the reader came to it."""
+def page(written: Written, look: Show) -> Any:
     return look(written(TRAIN))
 
 
@@ -133,53 +127,51 @@ def test_the_keyboard_chooses_and_releases_a_step(page: Any) -> None:
     assert chosen(page) == ""
 
 
-def test_shares_on_the_page_are_those_of_the_tables(looked_at: Any, profile: warplens.Profile) -> None:
+def test_shares_on_the_page_are_those_of_the_tables(page: Any, profile: warplens.Profile) -> None:
     categories = profile.table("kernel_categories").to_dicts()
-    assert bars(looked_at, "GPU time by kernel category") == [
+    assert bars(page, "GPU time by kernel category") == [
         (row["kernel_category"], shown_percent(row["percent"])) for row in categories
     ]
     idle = causes(profile.table("idle").to_dicts())
-    assert bars(looked_at, "Why the GPU was idle") == [(cause, shown_percent(share)) for cause, share in idle.items()]
+    assert bars(page, "Why the GPU was idle") == [(cause, shown_percent(share)) for cause, share in idle.items()]
     measures = {
         row["measure"]: row["percent"] for row in profile.table("timeline").to_dicts() if row["device"] == "all"
     }
-    note = looked_at.page.locator(".breakdown").inner_text()
+    note = page.page.locator(".breakdown").inner_text()
     assert f"busy {shown_percent(measures['busy'])}, idle {shown_percent(measures['idle'])}" in note
 
 
-def test_shares_of_a_step_are_those_of_its_events(looked_at: Any, profile: warplens.Profile) -> None:
+def test_shares_of_a_step_are_those_of_its_events(page: Any, profile: warplens.Profile) -> None:
     steps = {row["step"]: row for row in profile.table("steps").to_dicts()}
     for number in (5, 8):
-        looked_at.state(steps=str(number))
+        page.state(steps=str(number))
         events = profile.gpu_events().filter(pl.col("step") == number)
         whole = events["dur_ns"].sum()
         sums = dict(events.group_by("kernel_category").agg(pl.col("dur_ns").sum()).iter_rows())
         expected = {name: shown_percent(100 * ns / whole) for name, ns in sums.items()}
-        assert dict(bars(looked_at, "GPU time by kernel category")) == expected
-        idle = causes(looked_at.table("idle"))
-        assert bars(looked_at, "Why the GPU was idle") == [
-            (cause, shown_percent(share)) for cause, share in idle.items()
-        ]
+        assert dict(bars(page, "GPU time by kernel category")) == expected
+        idle = causes(page.table("idle"))
+        assert bars(page, "Why the GPU was idle") == [(cause, shown_percent(share)) for cause, share in idle.items()]
         assert sum(idle.values()) == pytest.approx(100 - steps[number]["busy_percent"], abs=1e-3)
         busy = shown_percent(steps[number]["busy_percent"])
-        assert f"busy {busy}" in looked_at.page.locator(".breakdown").inner_text()
-        assert f"GPU busy {busy}" in (step(looked_at, number).get_attribute("aria-label") or "")
+        assert f"busy {busy}" in page.page.locator(".breakdown").inner_text()
+        assert f"GPU busy {busy}" in (step(page, number).get_attribute("aria-label") or "")
 
 
-def test_the_bar_is_all_of_the_time(looked_at: Any, profile: warplens.Profile) -> None:
+def test_the_bar_is_all_of_the_time(page: Any, profile: warplens.Profile) -> None:
     measures = {
         row["measure"]: row["percent"] for row in profile.table("timeline").to_dicts() if row["device"] == "all"
     }
     rows = {row["step"]: row for row in profile.table("steps").to_dicts()}
     for number, busy in ((None, measures["busy"]), (5, rows[5]["busy_percent"])):
-        looked_at.state(steps="" if number is None else str(number))
-        parts = looked_at.js(
+        page.state(steps="" if number is None else str(number))
+        parts = page.js(
             "() => [...document.querySelectorAll('.whole-bar > span')]"
             ".map(part => [part.title.split(':')[0], parseFloat(part.style.width)])"
         )
         assert sum(width for _, width in parts) == pytest.approx(100, abs=0.3)
         assert sum(width for name, width in parts if name != "idle") == pytest.approx(busy, abs=0.3)
-        label = looked_at.page.locator(".whole-bar").get_attribute("aria-label")
+        label = page.page.locator(".whole-bar").get_attribute("aria-label")
         assert label.count("%") == len(parts) > 3
 
 

@@ -33,13 +33,7 @@ def profile() -> warplens.Profile:
 
 
 @pytest.fixture
-def page(written: Written, show: Show) -> Any:
-    return show(written(EAGER))
-
-
-@pytest.fixture
-def looked_at(written: Written, look: Show) -> Any:
-    """For what is the same however the reader came to it: table, order and filter are in the address."""
+def page(written: Written, look: Show) -> Any:
     return look(written(EAGER))
 
 
@@ -146,12 +140,12 @@ OPENED = """name => {
 }"""
 
 
-def test_every_table_opens_with_the_right_rows_and_cells(looked_at: Any, profile: warplens.Profile) -> None:
-    names = looked_at.js("() => [...document.querySelectorAll('.tv-picker button')].map(each => each.dataset.table)")
+def test_every_table_opens_with_the_right_rows_and_cells(page: Any, profile: warplens.Profile) -> None:
+    names = page.js("() => [...document.querySelectorAll('.tv-picker button')].map(each => each.dataset.table)")
     assert set(names) == {table.name for table in on_page(profile)} | MADE_HERE
     assert len(names) == len(set(names))
     for table in on_page(profile):
-        seen = looked_at.js(OPENED, table.name)
+        seen = page.js(OPENED, table.name)
         assert seen["about"].startswith(f"{table.name}: {table.meaning}")
         assert all(note in seen["about"] for note in table.notes)
         rows = table.to_dicts()
@@ -163,23 +157,23 @@ def test_every_table_opens_with_the_right_rows_and_cells(looked_at: Any, profile
         assert seen["heads"] == {
             each.name: f"{each.name}{f' [{each.unit}]' if each.unit else ''}: {each.meaning}" for each in table.columns
         }
-        shown = visible(looked_at)
+        shown = visible(page)
         assert min(seen["fit"], len(rows)) <= len(shown) <= len(rows)
         assert [each["#"] for each in shown] == list(range(len(shown)))
         for each in shown:
             expected = rows[each["#"]]
             for column in table.columns:
                 assert each[column.name] == cell(column, expected[column.name]), (table.name, column.name)
-    looked_at.assert_quiet()
+    page.assert_quiet()
 
 
-def test_every_table_is_saved_exactly(looked_at: Any, profile: warplens.Profile) -> None:
+def test_every_table_is_saved_exactly(page: Any, profile: warplens.Profile) -> None:
     for table in filter(len, on_page(profile)):
-        looked_at.state(table=table.name)
-        assert_same(csv_rows(looked_at), table.frame.columns, table.to_dicts())
-    name, rows = saved(looked_at)
+        page.state(table=table.name)
+        assert_same(csv_rows(page), table.frame.columns, table.to_dicts())
+    name, rows = saved(page)
     assert name == f"gpt2_train_step.{table.name}.csv"
-    assert rows == csv_rows(looked_at)
+    assert rows == csv_rows(page)
 
 
 def test_texts_with_commas_quotes_and_lines_survive(tmp_path: Path, show: Show) -> None:
@@ -217,11 +211,11 @@ def in_order(rows: list[Row], column: str, *, descending: bool) -> list[Row]:
     return [*known, *(row for row in rows if row[column] is None)]
 
 
-def test_headers_sort_by_click_and_by_keys(looked_at: Any, profile: warplens.Profile) -> None:
+def test_headers_sort_by_click_and_by_keys(page: Any, profile: warplens.Profile) -> None:
     for table, column in (("kernels", "total_us"), ("roofline", "percent_of_roofline"), ("kernel_durations", "to_us")):
         rows, columns = profile.table(table).to_dicts(), profile.table(table).frame.columns
-        looked_at.state(table=table, sort="", filter="")
-        head = looked_at.page.locator(f'.tv-heads [data-column="{column}"]')
+        page.state(table=table, sort="", filter="")
+        head = page.page.locator(f'.tv-heads [data-column="{column}"]')
         for state, expected in (
             ("descending", in_order(rows, column, descending=True)),
             ("ascending", in_order(rows, column, descending=False)),
@@ -229,30 +223,30 @@ def test_headers_sort_by_click_and_by_keys(looked_at: Any, profile: warplens.Pro
         ):
             head.locator("button").click()
             assert head.get_attribute("aria-sort") == state
-            assert_same(csv_rows(looked_at), columns, expected)
-    looked_at.state(table="modules")
-    first = looked_at.page.locator('.tv-heads [data-column="module"]')
-    looked_at.page.locator(".tv-heads button").first.focus()
-    looked_at.page.keyboard.press("Enter")
+            assert_same(csv_rows(page), columns, expected)
+    page.state(table="modules")
+    first = page.page.locator('.tv-heads [data-column="module"]')
+    page.page.locator(".tv-heads button").first.focus()
+    page.page.keyboard.press("Enter")
     assert first.get_attribute("aria-sort") == "ascending", "texts begin with A"
-    modules = [row[0] for row in csv_rows(looked_at)[1:]]
+    modules = [row[0] for row in csv_rows(page)[1:]]
     assert sorted(modules) == sorted(profile.table("modules").frame["module"].to_list())
     blocks = [int(name.rsplit("_", 1)[1]) for name in modules if re.fullmatch(r".*GPT2Block_\d+", name)]
     assert blocks == list(range(12)), "2 comes before 10"
-    looked_at.page.locator(".tv-heads button").first.focus()
-    looked_at.page.keyboard.press("ArrowRight")
-    name = looked_at.js("() => document.activeElement.parentElement.dataset.column")
+    page.page.locator(".tv-heads button").first.focus()
+    page.page.keyboard.press("ArrowRight")
+    name = page.js("() => document.activeElement.parentElement.dataset.column")
     column = next(each for each in profile.table("modules").columns if each.name == name)
-    assert column.meaning in looked_at.page.locator(".tv-help").inner_text()
-    looked_at.page.keyboard.press("Enter")
-    assert looked_at.js("() => warplens.store.text('sort')") == f"-{name}"
-    shown = [row[name] for row in visible(looked_at)]
+    assert column.meaning in page.page.locator(".tv-help").inner_text()
+    page.page.keyboard.press("Enter")
+    assert page.js("() => warplens.store.text('sort')") == f"-{name}"
+    shown = [row[name] for row in visible(page)]
     expected = in_order(profile.table("modules").to_dicts(), name, descending=True)
     assert shown == [cell(column, row[name]) for row in expected[: len(shown)]]
-    looked_at.assert_quiet()
+    page.assert_quiet()
 
 
-def test_filters_keep_the_rows_that_they_name(looked_at: Any, profile: warplens.Profile) -> None:
+def test_filters_keep_the_rows_that_they_name(page: Any, profile: warplens.Profile) -> None:
     kernels = profile.table("kernels").frame
     texts = [name for name, kind in kernels.schema.items() if kind == pl.String]
     anywhere = pl.any_horizontal(pl.col(name).str.to_lowercase().str.contains("gemm", literal=True) for name in texts)
@@ -265,15 +259,15 @@ def test_filters_keep_the_rows_that_they_name(looked_at: Any, profile: warplens.
         "total_us>=100 total_us<1,000": (pl.col("total_us") >= 100) & (pl.col("total_us") < 1000),
         "count!=1": pl.col("count") != 1,
     }
-    looked_at.state(table="kernels")
-    box = looked_at.page.get_by_label("Filter rows")
+    page.state(table="kernels")
+    box = page.page.get_by_label("Filter rows")
     for text, wanted in exprs.items():
         expected = kernels.filter(wanted)
         assert 0 < len(expected) < len(kernels), text
-        looked_at.state(filter=text)
+        page.state(filter=text)
         assert box.input_value() == text
-        assert looked_at.page.locator(".tv-shown").inner_text() == f"{len(expected)} of {len(kernels)} rows", text
-        assert_same(csv_rows(looked_at), kernels.columns, expected.to_dicts())
+        assert page.page.locator(".tv-shown").inner_text() == f"{len(expected)} of {len(kernels)} rows", text
+        assert_same(csv_rows(page), kernels.columns, expected.to_dicts())
     for text, problem in (
         ("total_us>many", "holds numbers"),
         ("nonsense:1", "no column nonsense"),
@@ -281,18 +275,18 @@ def test_filters_keep_the_rows_that_they_name(looked_at: Any, profile: warplens.
         ("op>3", "holds text"),
         ("total_us>", "No value after"),
     ):
-        looked_at.state(filter=text)
-        assert problem in looked_at.page.locator(".tv-problem").inner_text()
+        page.state(filter=text)
+        assert problem in page.page.locator(".tv-problem").inner_text()
         assert box.get_attribute("aria-invalid") == "true"
-        assert looked_at.page.locator(".tv-shown").inner_text() == f"{len(kernels)} rows"
+        assert page.page.locator(".tv-shown").inner_text() == f"{len(kernels)} rows"
     box.fill("gemm")
     found = len(kernels.filter(anywhere))
-    looked_at.page.locator(".tv-shown", has_text=f"{found} of {len(kernels)} rows").wait_for()
+    page.page.locator(".tv-shown", has_text=f"{found} of {len(kernels)} rows").wait_for()
     box.fill("no such words")
-    looked_at.page.get_by_text("No row passes the filter.").wait_for()
+    page.page.get_by_text("No row passes the filter.").wait_for()
     assert box.get_attribute("aria-invalid") == "false"
     box.press("Escape")
-    looked_at.page.wait_for_function("() => !warplens.store.text('filter')")
+    page.page.wait_for_function("() => !warplens.store.text('filter')")
 
 
 def test_a_row_is_chosen_told_in_full_and_led_on_from(page: Any, profile: warplens.Profile) -> None:
