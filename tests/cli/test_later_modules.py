@@ -31,3 +31,28 @@ def test_polars_and_numpy_do_not_load_them() -> None:
 def test_a_module_is_there_when_it_is_used(name: str) -> None:
     own = f"from {name} import __doc__, __file__\nassert __file__ == sys.modules[{name!r}].__file__"
     assert run(f"{USES[name]}\n{own}\nprint(type(sys.modules[{name!r}]).__name__)") == "module\n"
+
+
+MASKS = """
+from warplens.cli.later_modules import masks_later
+masks_later()
+import numpy as np, polars as pl
+series = pl.Series(np.array([3.0, np.nan, 3.0]))
+assert series.to_list()[0] == 3.0 and pl.Series(np.arange(4)[::2]).to_list() == [0, 2]
+assert np.unique([2, 1, 2]).tolist() == [1, 2] and np.median([1, 2]) == 1.5 and np.isnan(np.median(series.to_numpy()))
+"""
+
+
+def test_arrays_without_masks_do_not_load_what_is_for_masks() -> None:
+    assert run(MASKS + "print('numpy.ma.core' in sys.modules)") == "False\n"
+
+
+@pytest.mark.parametrize(
+    "way", ["from numpy import ma", "import numpy.ma as ma", "import numpy.ma.core; ma = numpy.ma"]
+)
+def test_a_masked_array_is_one_for_polars_and_numpy(way: str) -> None:
+    used = f"{way}\nmasked = ma.MaskedArray([1, 2, 2], mask=[True, False, False])\n"
+    seen = (
+        "print(pl.Series(masked).to_list(), np.ma.is_masked(masked), np.unique(masked).tolist(), type(np.ma).__name__)"
+    )
+    assert run(MASKS + used + seen) == "[None, 2, 2] True [2, None] module\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.config import load_settings
+from warplens.cli.later_modules import masks_later
 from warplens.cli.options import SHORT
 from warplens.cli.printing import note
 from warplens.cli.progress import progress
@@ -79,6 +80,8 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
     with progress(f"reading {source}", Path(source)):
         import warplens
 
+        if getattr(args, "owns_process", False):
+            masks_later()
         profile = warplens.open(
             source,
             cache=not args.no_cache,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Sequence
 
@@ -47,8 +46,10 @@ def gpu_named(text: str) -> Gpu:
 
 
 def _unknown(text: str) -> UsageError:
+    from difflib import get_close_matches  # only this error needs it
+
     names = {gpu.name.lower(): gpu.name for gpu in all_gpus()}
-    nearest = [names[name] for name in difflib.get_close_matches(text.lower(), names, n=5, cutoff=0.5)]
+    nearest = [names[name] for name in get_close_matches(text.lower(), names, n=5, cutoff=0.5)]
     hint = "closest: " + ", ".join(nearest) if nearest else "known: " + ", ".join(names.values())
     return UsageError(f"no GPU is known as {text!r}", hint=hint)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from statistics import median
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from warplens.analyses.time.timeline import DeviceWork, device_work, measure, split_work
@@ -108,7 +108,7 @@ def _windows(launched: dict[int, StepWork]) -> dict[int, Window]:
     begins = sorted({step.start_ns for step in launched.values()})
     next_begin = dict(pairwise(begins))
     past_cut = [step.end_ns - next_begin[step.start_ns] for step in launched.values() if step.start_ns in next_begin]
-    overlap_ns = max(0, int(median(past_cut))) if len(past_cut) > 1 else 0
+    overlap_ns = max(0, int(np.median(past_cut))) if len(past_cut) > 1 else 0
     last_end = max(step.end_ns for step in launched.values() if step.start_ns == begins[-1])
     cut = last_end - overlap_ns
     next_begin[begins[-1]] = cut if cut > begins[-1] else last_end
