@@ -17,7 +17,7 @@ import polars as pl
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import Workspace
 from warplens.model.table import Column, Table, frame_of_rows
-from warplens.model.trace import Ints
+from warplens.model.trace import Bools, Ints
 
 FULL: Final = 1024
 """Launches that CUDA's queue holds; other profilers count from the same length."""
@@ -92,15 +92,26 @@ def queue_timeline(work: Workspace) -> Table:
 @shared
 def queue_series(work: Workspace) -> list[QueueSeries]:
     """Of each stream, those with most launches first."""
-    trace, gpu = work.trace, work.gpu
-    entries = gpu.filter(pl.col("launch") >= 0).group_by("device", "stream", "launch").agg(pl.col("start_ns").min())
-    called = pl.Series("called_ns", trace.ints("start_ns")[entries["launch"].to_numpy()], pl.Int64)
-    entries = entries.with_columns(called).sort("called_ns", "launch")
+    gpu = work.gpu.filter(pl.col("launch") >= 0)
+    launch, begun = gpu["launch"].to_numpy().astype(np.int64), gpu["start_ns"].to_numpy()
+    called = work.trace.ints("start_ns")[launch]
+    device, stream = gpu["device"].to_numpy(), gpu["stream"].to_numpy()
+    # Stream by stream in the order of the calls; of what one call launched, the first to begin stands for all.
+    order = np.lexsort((begun, launch, called, stream, device))
+    launch, called, begun, device, stream = (column[order] for column in (launch, called, begun, device, stream))
+    is_new_stream = _differs(device) | _differs(stream)
+    entries = np.flatnonzero(is_new_stream | _differs(launch))
     series = [
-        _series(int(device), int(stream), *(part[name].to_numpy() for name in ("launch", "called_ns", "start_ns")))
-        for (device, stream), part in entries.group_by("device", "stream", maintain_order=True)
+        _series(int(device[part[0]]), int(stream[part[0]]), launch[part], called[part], begun[part])
+        for part in np.split(entries, np.flatnonzero(is_new_stream[entries])[1:])
+        if len(part)
     ]
     return sorted(series, key=lambda each: (-len(each.call), each.device, each.stream))
+
+
+def _differs(column: Ints) -> Bools:
+    """Whether a value is another than the one before it; the first is."""
+    return np.concatenate([np.ones(min(len(column), 1), bool), column[1:] != column[:-1]])
 
 
 def _series(device: int, stream: int, call: Ints, called: Ints, begun: Ints) -> QueueSeries:
