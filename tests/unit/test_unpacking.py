@@ -18,8 +18,8 @@ import warplens
 from damage import WHOLE, figures, read, text_of, work
 from support import kernel
 from warplens.cli import main
-from warplens.readers.shared import unpack_limit
-from warplens.readers.shared.stored_file import StoredFile
+from warplens.readers.shared import stored_file, unpack_limit
+from warplens.readers.shared.stored_file import NotWholeError, StoredFile
 from warplens.readers.shared.unpack_limit import UnpackLimit
 
 SOUND = text_of(work())
@@ -190,3 +190,30 @@ def test_the_limit_applies_to_the_ranks_of_a_job(tmp_path: Path) -> None:
         warplens.open_ranks([tmp_path], cache=False, max_size="100B")
     with pytest.raises(warplens.WarplensError, match="unpacks to more than 100 B"):
         warplens.open(tmp_path, cache=False, max_size="100B")
+
+
+def packed(content: bytes, name: str = "", extra: bytes = b"") -> bytes:
+    """A gzip member with a file name, an extra field or neither."""
+    flags = (8 if name else 0) | (4 if extra else 0)
+    header = b"\x1f\x8b\x08" + bytes([flags]) + b"\0\0\0\0\0\xff"
+    header += (struct.pack("<H", len(extra)) + extra if extra else b"") + (name.encode() + b"\0" if name else b"")
+    return header + zlib.compress(content, 6)[2:-4] + struct.pack("<II", zlib.crc32(content), len(content))
+
+
+@pytest.mark.parametrize("step", [1, 7, 1 << 15])
+def test_members_of_any_header_come_out_in_chunks(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_file, "PACKED_CHUNK_BYTES", step)
+    content = bytes(range(256)) * 9
+    members = [packed(content), packed(content, "a.json"), packed(content, extra=b"xy")]
+    stored = StoredFile(Path("x"), members[0] + b"\0\0" + b"".join(members))
+    assert b"".join(stored.chunks()) == content * 4 == stored.unwrap()[0]
+
+
+@pytest.mark.parametrize("name", ["", "a.json"])
+@pytest.mark.parametrize("at", [-1, -8])
+def test_a_member_whose_sum_or_size_is_wrong_is_not_whole(name: str, at: int) -> None:
+    member = bytearray(packed(b"content" * 99, name))
+    member[at] ^= 1
+    for damaged in (bytes(member), packed(b"content" * 99, name)[:at]):
+        with pytest.raises(NotWholeError):
+            list(StoredFile(Path("x"), damaged).chunks())
