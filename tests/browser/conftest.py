@@ -21,7 +21,7 @@ FLAGS = [
 ]  # fmt: skip
 READY = "html[data-ready]"
 MOST_KEPT = 6
-"""Pages that stay loaded at once: each is a process of 100 MB."""
+"""Pages that stay loaded at once: each is a process of its own, with its memory."""
 HANG_MS = 300_000
 """The only limit of these tests, for starting, loading, waiting and saving: a hundred times what each takes."""
 SETTLED = Path(__file__).with_name("settled.js")
