@@ -17,7 +17,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "no_host": (WARNING, "no host events: kernels cannot be attributed to ops, modules or lines"),
     "no_stacks": (
         INFO,
-        "no Python stacks: no module or line tables (record with with_stack=True; warplens profile --stacks)",
+        "no Python stacks: no module or line tables (record with with_stack=True or --stacks)",
     ),
     "no_shapes": (INFO, "no shapes: ops cannot be split by size (record with record_shapes=True)"),
     "no_steps": (INFO, "no steps marked: totals are for the whole trace (call prof.step() each iteration)"),
