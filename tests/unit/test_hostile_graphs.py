@@ -11,7 +11,7 @@ import pytest
 from support import Opened, ends, kernel, launch, op
 from warplens.analyses.graph import host_waits
 from warplens.analyses.graph.building import graph_of
-from warplens.analyses.graph.gpu_order import _previous_in_stream
+from warplens.analyses.graph.gpu_order import MOST_OVERLAP, MOST_OVERLAP_NS, _previous_in_stream
 from warplens.analyses.graph.host_points import _LatestPoints
 from warplens.analyses.graph.records import SYNC
 from warplens.analyses.time.timeline import device_work, split_work
@@ -39,7 +39,7 @@ def _thread(last: dict[int, tuple[int, int]], point: int) -> int:
 
 
 @pytest.mark.parametrize("longest", [0, 1, 4])
-def test_the_event_before_each_is_an_earlier_one_that_has_ended(longest: int) -> None:
+def test_the_event_before_each_is_an_earlier_one_that_has_ended_or_is_about_to(longest: int) -> None:
     random = Random(5)
     for _ in range(100):
         count = random.randrange(1, 25)
@@ -51,7 +51,12 @@ def test_the_event_before_each_is_an_earlier_one_that_has_ended(longest: int) ->
 
 
 def _previous(event: int, lane: Ints, start: Ints, end: Ints) -> int:
-    earlier = [other for other in range(event) if lane[other] == lane[event] and end[other] <= start[event]]
+    before = [other for other in range(event) if lane[other] == lane[event]]
+    if before and end[before[-1]] < end[event]:
+        shorter = min(end[other] - start[other] for other in (before[-1], event))
+        if 0 < end[before[-1]] - start[event] <= min(MOST_OVERLAP_NS, MOST_OVERLAP * shorter):
+            return before[-1]
+    earlier = [other for other in before if end[other] <= start[event]]
     return max(earlier, key=lambda other: (end[other], other), default=NONE)
 
 
