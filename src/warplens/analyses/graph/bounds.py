@@ -11,7 +11,7 @@ from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
 from warplens.analyses.graph.host_waits import LONG_LAUNCH_NS
 from warplens.analyses.graph.recording_cost import plain_host, plain_lags, recording_cost
 from warplens.analyses.graph.records import CALL, EARLIER, LAUNCH, STREAM, WAIT, Floats, StepGraph
-from warplens.analyses.graph.simulating import simulate, step_ns
+from warplens.analyses.graph.simulating import graph_notes, marked_step_ns, simulate, step_ns
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.model.table import Column, Table
@@ -54,6 +54,8 @@ class StepBounds(NamedTuple):
     """What passes of a trace without steps while the GPU is busy with work from before the recording; in each case."""
     earlier_until_ms: float = 0.0
     """Until when, since the trace's start."""
+    left_out_ms: float = 0.0
+    """What the first step waits for work from before it, as recorded; in no case."""
 
     @property
     def is_estimated(self) -> bool:
@@ -73,7 +75,7 @@ def bounds(work: Workspace) -> Table:
         return Table.from_rows("bounds", MEANING, COLUMNS, [], NO_GRAPH)
     times = step_bounds(work)
     rows = [(case, ms, *_saving(case, ms, times), CASES[case]) for case, ms in zip(CASES, times, strict=False)]
-    return Table.from_rows("bounds", MEANING, COLUMNS, rows, recording_cost(work).note, *graph_of(work).notes)
+    return Table.from_rows("bounds", MEANING, COLUMNS, rows, recording_cost(work).note, *graph_notes(graph_of(work)))
 
 
 @shared
@@ -106,6 +108,7 @@ def step_bounds(work: Workspace) -> StepBounds:
         earlier_ms=float(graph.residual_ns[opening].max(initial=0.0)) / 1e6,
         earlier_until_ms=float((graph.recorded_ns - graph.weight_ns)[opening].max(initial=0.0)) / 1e6,
         is_known=known_step_ns(work) > 0,
+        left_out_ms=marked_step_ns(graph, graph.recorded_ns) / 1e6 - recorded_ms,
     )
 
 

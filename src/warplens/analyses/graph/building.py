@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from warplens.analyses.graph.earlier_work import launched_before
 from warplens.analyses.graph.fetches import fetching_ops
 from warplens.analyses.graph.gpu_order import GpuOrder, gpu_order
 from warplens.analyses.graph.host_points import HostPoints, MarkedSteps, host_points
@@ -97,6 +98,7 @@ def step_graph(trace: Trace, steps: Ints) -> StepGraph:
     weight = trace.ints("dur_ns")[gpu.row].copy()
     weight[waits.split] -= rest
     rows = np.append(gpu.row, gpu.row[waits.split])
+    is_before = launched_before(trace, gpu, launched_by, calls)
     fetches = fetching_ops(trace, points.row[waits.calls])
     begin = trace.ints("start_ns")[fetches]
     return _ordered(
@@ -109,6 +111,7 @@ def step_graph(trace: Trace, steps: Ints) -> StepGraph:
             float
         ),
         weight_ns=np.concatenate([np.zeros(first_work), weight, rest]),
+        is_earlier=np.concatenate([np.zeros(first_work, bool), is_before, np.zeros(len(rest), bool)]),
     )
 
 
@@ -258,7 +261,15 @@ def _order_in_a_moment(edges: _Edges, recorded_ns: Floats) -> Ints:
 
 
 def _ordered(
-    edges: _Edges, *, kind: Ints, row: Ints, step: Ints, recorded_ns: Floats, weight_ns: Floats, fetches_ns: Union
+    edges: _Edges,
+    *,
+    kind: Ints,
+    row: Ints,
+    step: Ints,
+    recorded_ns: Floats,
+    weight_ns: Floats,
+    fetches_ns: Union,
+    is_earlier: Bools,
 ) -> StepGraph:
     """Nodes by time, edges by the node they lead to; lags and residuals are such that the recorded times come out."""
     order = np.lexsort((np.arange(len(kind)), kind, _order_in_a_moment(edges, recorded_ns), recorded_ns))
@@ -287,4 +298,5 @@ def _ordered(
         records=edges.records,
         edge_kind=edges.kind,
         fetches_ns=fetches_ns,
+        is_earlier=is_earlier[order],
     )

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from warplens.analyses.graph.bounds import step_bounds
 from warplens.analyses.graph.building import graph_of, has_graph
+from warplens.analyses.graph.simulating import NOTED_SHARE
 from warplens.analyses.workspace import Workspace
 from warplens.units import format_short_ms
 
@@ -22,7 +23,9 @@ class PlainStep(NamedTuple):
     origin: str
     is_step: bool
     matters: bool
-    """The two differ, or the plain time was given or measured."""
+    """The two differ, or the plain time was given or measured, or the step's mark is longer."""
+    left_out_ms: float = 0.0
+    """What the step waits for work from before it: neither time contains it. 0 where that is little."""
 
     @property
     def name(self) -> str:
@@ -32,13 +35,19 @@ class PlainStep(NamedTuple):
     def text(self) -> str:
         """`21.4 ms plain, 56.5 ms recorded`."""
         estimated = " (estimated)" if self.origin == ESTIMATED else ""
-        return f"{self._plain} plain{estimated}, {self._recorded} recorded"
+        return f"{self._plain} plain{estimated}, {self._recorded} recorded{self._left_out}"
 
     @property
     def note(self) -> str:
         """The same as a sentence, with how the plain time is known."""
         whole = "a step" if self.is_step else "the run"
-        return f"{whole} takes {self._plain} without the profiler ({self.origin}), {self._recorded} recorded"
+        plain = f"{self._plain} without the profiler ({self.origin})"
+        return f"{whole} takes {plain}, {self._recorded} recorded{self._left_out}"
+
+    @property
+    def _left_out(self) -> str:
+        waits = format_short_ms(self.left_out_ms, self.recorded_ms)
+        return f"; not counted: {waits} of waits for work from before it" if self.left_out_ms else ""
 
     @property
     def _plain(self) -> str:
@@ -57,10 +66,12 @@ def plain_step(work: Workspace) -> PlainStep | None:
     if not bounds.is_known and graph_of(work).unexplained_ns:
         return None
     known = GIVEN if work.options.step_ns else MEASURED
+    has_left_out = bounds.left_out_ms > NOTED_SHARE * (bounds.recorded_ms + bounds.left_out_ms)
     return PlainStep(
         bounds.plain_ms,
         bounds.recorded_ms,
         origin=known if bounds.is_known else ESTIMATED,
         is_step=work.trace.steps.height > 0,
-        matters=bounds.is_known or bounds.is_estimated,
+        matters=bounds.is_known or bounds.is_estimated or has_left_out,
+        left_out_ms=bounds.left_out_ms if has_left_out else 0.0,
     )

@@ -62,6 +62,8 @@ class StepGraph(msgspec.Struct, frozen=True, dict=True):
     edge_kind: Ints
     fetches_ns: Union
     """When ops run that fetch a value to the host and wait for it."""
+    is_earlier: Bools
+    """Per node: whether it is work that was launched before the first step."""
     light_host_ns: Floats | None = None
     """Per edge: the host's part as steps recorded without ops have it, NaN where they have none; None without any."""
     light_note: str = ""

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from warplens import native_library
+from warplens.analyses.graph.earlier_work import free_ns, waited_ns
 from warplens.analyses.graph.records import MARK, Floats, StepGraph
 from warplens.model.arrays import places_by_value
 from warplens.model.kinds import NONE
 from warplens.model.trace import Ints
+from warplens.units import format_ms
+
+COUNTED_WITHOUT_FIRST: Final = 3
+"""Of this many steps, the first does not count."""
+NOTED_SHARE: Final = 0.01
+"""From this share of the step on, a note says what of it is not counted."""
 
 
 def simulate(graph: StepGraph, weight_ns: Floats | None = None, lag_ns: Floats | None = None) -> Floats:
@@ -75,26 +84,51 @@ def _simulate_all(graph: StepGraph, weights: Floats, lags: Floats, times: Floats
 def step_ns(graph: StepGraph, times: Floats) -> float:
     """The time from one step to the next, on the host or on the GPU, whichever goes slower; without steps, of all.
 
-    The median over the steps. Where the host runs ahead of the GPU, its marks come faster than steps are done.
+    The median over the steps. Where the host runs ahead of the GPU, its marks come faster than steps are done. What
+    the first one waits for work from before is no part of it.
     """
     return float(steps_ns(graph, times[:, None])[0])
 
 
+def marked_step_ns(graph: StepGraph, times: Floats) -> float:
+    """The same with what the first step waits for work from before."""
+    return float(_lengths_ns(graph, times[:, None], has_waits=True)[0])
+
+
+def graph_notes(graph: StepGraph) -> tuple[str, ...]:
+    """What a table of simulated steps says of the graph."""
+    marked_ns = marked_step_ns(graph, graph.recorded_ns)
+    left_out_ns = marked_ns - step_ns(graph, graph.recorded_ns)
+    if left_out_ns <= NOTED_SHARE * marked_ns:
+        return graph.notes
+    marked, left_out = (format_ms(ns / 1e6) for ns in (marked_ns, left_out_ns))
+    return (*graph.notes, f"{left_out} of {marked} are waits for work from before the step: not counted in it")
+
+
 def steps_ns(graph: StepGraph, times: Floats) -> Floats:
-    """The same of several variants: one per column."""
+    """The step of several variants: one per column."""
+    return _lengths_ns(graph, times, has_waits=False)
+
+
+def _lengths_ns(graph: StepGraph, times: Floats, *, has_waits: bool) -> Floats:
     if len(times) == 0:
         return np.zeros(times.shape[1])
     marks = np.flatnonzero(graph.kind == MARK)
     if len(marks) < 2:
         spans: Floats = np.ptp(times, axis=0)
         return spans
-    on_host = np.diff(times[marks], axis=0)
+    on_host, begin = np.diff(times[marks], axis=0), times[marks[0]]
     ends = _last_work(graph, times, graph.step[marks[:-1]])
+    if not has_waits and len(on_host) < COUNTED_WITHOUT_FIRST:
+        free = free_ns(graph, times, begin)
+        on_host[0] -= np.minimum(waited_ns(graph, times), free - begin)
+        begin = free
     if len(on_host) == 1:
-        longer: Floats = np.maximum(on_host[0], ends[0] - times[marks[0]])
+        longer: Floats = np.maximum(on_host[0], ends[0] - begin)
         return longer
     # The first step may have begun with an empty queue, or before all of it was recorded.
-    usual = [np.median(lengths[len(lengths) > 2 :], axis=0) for lengths in (on_host, np.diff(ends, axis=0))]
+    lengths = (on_host, np.diff(ends, axis=0))
+    usual = [np.median(each[len(each) >= COUNTED_WITHOUT_FIRST :], axis=0) for each in lengths]
     return np.maximum(*usual)
 
 

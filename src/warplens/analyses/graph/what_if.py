@@ -14,6 +14,7 @@ from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
 from warplens.analyses.graph.editing import EditedGraph, KnownWork, Members, steps_of
 from warplens.analyses.graph.recording_cost import RecordingCost, cost_without_light, plain_host, recording_cost
 from warplens.analyses.graph.records import Floats, StepGraph
+from warplens.analyses.graph.simulating import graph_notes
 from warplens.analyses.graph.slow_steps import step_excess
 from warplens.analyses.workspace import Workspace
 from warplens.model.edits import Edit, StepChange, with_saving
@@ -166,4 +167,4 @@ def _table(model: StepModel | None, chosen: Sequence[tuple[StepChange, ...]]) ->
         return Table.from_rows("what_if", MEANING, COLUMNS, [], NO_GRAPH)
     gains = model.gains_of(chosen)
     rows = [("; ".join(change.name for change in changes), *gain) for changes, gain in zip(chosen, gains, strict=True)]
-    return Table.from_rows("what_if", MEANING, COLUMNS, rows, model.cost.note, *model.graph.notes)
+    return Table.from_rows("what_if", MEANING, COLUMNS, rows, model.cost.note, *graph_notes(model.graph))
