@@ -107,6 +107,7 @@ HANDED_OVER = {
     "a negative zero": (text_of(f'{{{EVENT},"args":{{"est. achieved occupancy %":-0.0}}}}'), "negative zero"),
     "nesting without end": (text_of(f'{{{EVENT},"x":{"[" * 100}{"]" * 100}}}'), "JSON"),
     "no array": (b'{"traceEvents": 7}', "no events"),
+    "two arrays": (b'{"traceEvents": [], "traceEvents": []}', "twice"),
 }
 
 

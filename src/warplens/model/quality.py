@@ -72,6 +72,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "bad_text": (WARNING, "invalid UTF-8 was replaced"),
     "bad_args": (WARNING, "{count:event} with unreadable fields; these fields are omitted ({detail})"),
     "header": (WARNING, "the header of the file (devices, rank, versions) is damaged; some facts may be missing"),
+    "repeated_array": (WARNING, "{count:event} skipped: the file has traceEvents more than once, and the last counts"),
     "not_events": (WARNING, "{count:entry|entries} skipped: not an event (no ph, or not an object)"),
     "unnamed": (WARNING, "{count:event} without a name"),
     "missing_duration": (WARNING, "{count:event} without a duration; counted as 0"),

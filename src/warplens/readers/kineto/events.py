@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -25,17 +25,23 @@ PADDING = b"\0 \t\r\n"
 WINDOW_BYTES = 8 << 20
 CUT = re.compile(rb"\}\s*,\s*\{")
 ARRAY_START = re.compile(rb'"traceEvents"\s*:\s*\[')
+TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|[\[\]{}]', re.DOTALL)
+"""A string, also one without an end, or a bracket: what the depth of a place depends on."""
+CLOSING = re.compile(rb"[\0\s]*\]")
+DEPTH_OF_EVENTS = 2
+DEEPER = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 
 
 class EventReader:
     """Iterates over the events of a text, piece by piece; `damage` counts what could not be read."""
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, start: int | None = None) -> None:
+        """`start`: where the first event stands, where that is known."""
         self.text = text
         self.header = KinetoHeader()
         self.damage: Counter[str] = Counter()
         self.end_of_array = -1
-        self.start = array_start(text)
+        self.start = array_start(text) if start is None else start
         self.is_trace = self.start >= 0
 
     def pieces(self, begin: int | None = None) -> Iterator[list[KinetoEvent]]:
@@ -96,6 +102,35 @@ class EventReader:
         """Read what stands around the array, once its end is known."""
         tail = self.text[self.end_of_array :] if self.end_of_array >= 0 else None
         self.header = read_header(self.text[: self.start], tail, self.damage)
+
+    def later_array(self) -> LaterArray | None:
+        """The array of the last `traceEvents`, where the file has more than one.
+
+        JSON's readers take the last value of a key. Rare, so the text is searched for the key before its brackets are
+        counted.
+        """
+        if self.end_of_array < 0 or not ARRAY_START.search(self.text, self.end_of_array):
+            return None
+        depth = _depth(self.text[: self.start]) - 1
+        start, passed, own, closing = -1, 0, 0, CLOSING.match(self.text, self.end_of_array)
+        for token in TOKEN.finditer(self.text, closing.end() if closing else self.end_of_array):
+            if depth == 1 and (array := ARRAY_START.match(self.text, token.start())):
+                start, passed, own = array.end(), passed + own, 0
+            own += depth == DEPTH_OF_EVENTS and token[0] == b"{" and start >= 0
+            depth += DEEPER.get(token[0], 0)
+        return LaterArray(start, passed) if start >= 0 else None
+
+
+class LaterArray(NamedTuple):
+    start: int
+    """Where its first event stands."""
+    passed: int
+    """Events of arrays between the first and this one."""
+
+
+def _depth(text: bytes) -> int:
+    """How many brackets are open at a text's end."""
+    return sum(DEEPER.get(token[0], 0) for token in TOKEN.finditer(text))
 
 
 def array_start(text: bytes) -> int:

@@ -34,7 +34,7 @@ from warplens.readers.kineto.adding import (
     KinetoFile,
     collective_of,
 )
-from warplens.readers.kineto.events import BYTE_ORDER_MARK, PIECE_BYTES, array_start, read_header
+from warplens.readers.kineto.events import ARRAY_START, BYTE_ORDER_MARK, PIECE_BYTES, array_start, read_header
 from warplens.readers.kineto.records import DECODERS, UNREADABLE, KinetoEvent
 from warplens.readers.kineto.sync_waits import MARK
 from warplens.readers.shared.gc_pause import gc_paused
@@ -74,6 +74,8 @@ def read_natively(library: ctypes.CDLL, chunks: Iterable[bytes]) -> KinetoFile:
                 break
     arrays = reader.finish()
     tail = b"".join((arrays["tail"].tobytes(), *stream))
+    if ARRAY_START.search(tail):
+        raise HandedOverError("traceEvents twice")
     damage: Counter[str] = Counter()
     header = read_header(head, tail, damage)
     if any(damage.values()):

@@ -51,6 +51,11 @@ def read(text: bytes, meta: Meta, notes: list[Note], *, step_marks_ns: Sequence[
     if not reader.is_trace:
         raise FormatError("JSON, but not a trace: no traceEvents", where=meta.source, hint=EXPORT)
     events = read_events(reader)
+    if (later := reader.later_array()) is not None:
+        skipped = sum(events.phases.values()) + later.passed
+        notes = [*notes, Note("repeated_array", skipped)] if skipped else notes
+        reader, text = EventReader(text, later.start), text[later.start :]
+        events = read_events(reader)
     return _trace(KinetoFile(events, reader.header, reader.damage, text), meta, notes, step_marks_ns)
 
 
