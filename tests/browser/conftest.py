@@ -175,7 +175,7 @@ class Opened:
         return self.js(CHANGES.replace("ACT", act), steps)
 
     def assert_quiet(self) -> None:
-        """No word on the console, and no request but for the file itself and the worker inside it."""
+        """No word on the console, and no request but for the file itself and what it offers to save."""
         assert self.complaints == []
         assert [url for url in self.requests if not url.startswith(("file://", "blob:"))] == []
         assert sum(url.startswith("file://") for url in self.requests) == 1

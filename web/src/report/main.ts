@@ -4,7 +4,6 @@ import { followTheme } from "../shared/theme";
 import { App, type Mount } from "./app";
 import { load } from "./data/load";
 import { hasServing } from "./data/serving";
-import { serve } from "./data/worker";
 import { h } from "../shared/dom";
 import { installKeys } from "./keys";
 import { Store } from "./state";
@@ -116,6 +115,4 @@ function painted(): Promise<void> {
   return new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
 }
 
-// In the worker, where there is no document, the same script decodes.
-if (typeof document === "undefined") serve();
-else start().catch(failed);
+start().catch(failed);

@@ -26,7 +26,8 @@ export function select(scene: Scene, store: Store): Selection {
 }
 
 function everything(scene: Scene): Selection {
-  const events = Uint32Array.from({ length: scene.data.gpuRow.length }, (_, event) => event);
+  const events = new Uint32Array(scene.data.gpuRow.length);
+  for (let event = 0; event < events.length; event++) events[event] = event;
   return { whole: true, text: "the whole trace", windows: [scene.gpuSpan], events, hasHost: () => true };
 }
 
@@ -79,13 +80,16 @@ const knownWindows = new WeakMap<Scene, StepWindow[]>();
 
 function windowsOf(scene: Scene): StepWindow[] {
   if (!scene.hasGpu) return scene.steps.map(({ step, name, start, end }) => ({ step, name, from: start, to: end }));
+  const { gpuRow, start, duration, step: stepOf } = scene.data;
   const work = new Map<number, [number, number]>();
-  for (const row of scene.data.gpuRow) {
-    const step = scene.data.step[row];
+  for (const row of gpuRow) {
+    const step = stepOf[row];
     if (step < 0) continue;
-    const [from, to] = work.get(step) ?? [Infinity, -Infinity];
-    const start = scene.data.start[row];
-    work.set(step, [Math.min(from, start), Math.max(to, start + scene.data.duration[row])]);
+    const end = start[row] + duration[row];
+    const reach = work.get(step);
+    if (!reach) work.set(step, [start[row], end]);
+    else if (start[row] < reach[0]) reach[0] = start[row];
+    if (reach && end > reach[1]) reach[1] = end;
   }
   const cuts = stepCuts([...work.values()]);
   return scene.steps.flatMap(({ step, name }) => {

@@ -40,7 +40,7 @@ export function formatPlural(count: number, noun: string): string {
 /** A moment, with as many digits as distinguish it from one `span` ns later. */
 export function formatMoment(ns: number, span: number): string {
   const decimals = Math.max(0, Math.min(6, Math.ceil(1 - Math.log10(Math.max(1, span) / 1e6))));
-  return `${(ns / 1e6).toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals })} ms`;
+  return `${formatter(decimals).format(ns / 1e6)} ms`;
 }
 
 export function formatCount(count: number): string {
@@ -50,22 +50,27 @@ export function formatCount(count: number): string {
 /** Three significant digits, thousands kept whole: 12,345 · 123 · 12.3 · 1.23. */
 export function significant(value: number): string {
   const size = Math.abs(value);
-  if (size >= 100) return Math.round(value).toLocaleString("en-US");
+  if (size >= 100) return formatter(0).format(Math.round(value));
   return value.toFixed(size >= 10 ? 1 : 2);
 }
 
-// toLocaleString makes a formatter on every call, which a table that is scrolled feels.
-const WITH_DECIMALS = Array.from(
-  { length: 7 },
-  (_, decimals) => new Intl.NumberFormat("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }),
-);
+// toLocaleString makes a formatter on every call, which a table that is scrolled feels; all of them at once would cost a
+// page that opens 20 ms.
+const withDecimals: Intl.NumberFormat[] = [];
+
+function formatter(decimals: number): Intl.NumberFormat {
+  return (withDecimals[decimals] ??= new Intl.NumberFormat("en-US", {
+    minimumFractionDigits: decimals,
+    maximumFractionDigits: decimals,
+  }));
+}
 
 /** A table's cell: whole numbers whole, others with the decimals that their unit deserves. */
 export function formatNumber(value: number, unit: string): string {
-  if (Number.isInteger(value)) return WITH_DECIMALS[0].format(value);
+  if (Number.isInteger(value)) return formatter(0).format(value);
   const size = Math.abs(value);
   const decimals = unit === "%" ? 2 : size >= 100 ? 1 : size >= 1 ? 2 : size >= 0.001 ? 4 : 6;
-  return WITH_DECIMALS[decimals].format(value);
+  return formatter(decimals).format(value);
 }
 
 function scaled(value: number, base: number, units: string[]): string {

@@ -21,8 +21,7 @@ from warplens.outputs.palette import CATEGORY_COLOURS, KIND_COLOURS, SPARE_COLOU
 POLICY = "; ".join(
     [
         "default-src 'none'",
-        "script-src 'unsafe-inline' blob:",
-        "worker-src blob:",
+        "script-src 'unsafe-inline'",
         "style-src 'unsafe-inline'",
         "img-src data: blob:",
     ]
@@ -48,10 +47,15 @@ PAGE = """<!doctype html>
 """
 LOADER = """(async () => {
   const code = document.getElementById("code");
-  const bytes = Uint8Array.from(atob(code.textContent), (letter) => letter.charCodeAt(0));
-  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const text = code.textContent;
+  const slowly = () => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const bytes = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : slowly();
+  const gzip = new DecompressionStream("gzip");
+  const writer = gzip.writable.getWriter();
+  writer.write(bytes);
+  writer.close();
   const script = document.createElement("script");
-  script.textContent = await new Response(unpacked).text();
+  script.textContent = await new Response(gzip.readable).text();
   code.remove();
   document.body.append(script);
 })().catch((error) => { document.getElementById("app").textContent = "This page cannot be shown: " + error; });"""

@@ -1,52 +1,110 @@
-// From the packed text to typed arrays. Runs in a worker; on the main thread where a browser refuses one.
+// From the packed text to typed arrays. What the first screen does not need is unpacked when it is first asked for: most
+// tables of a page are never opened.
 import { readInts, readNumbers, unpack } from "../../shared/blocks";
 import { decodeJob, type DecodedJob } from "./job";
 import type { ColumnSpec, PathHeader, ReportHeader, SceneHeader, TableHeader } from "../../shared/generated/records";
 
-/** Everything that crosses from the worker: plain objects and typed arrays. */
 export interface Decoded {
   header: Omit<ReportHeader, "scenes" | "tables" | "criticalPath" | "corrected" | "job">;
   /** Whether the events can be shown with corrected times. */
   hasCorrected: boolean;
   scenes: DecodedScene[];
-  tables: DecodedTable[];
+  /** By name, in the report's order. */
+  tables: Map<string, () => DecodedTable>;
   path: DecodedPath | null;
   /** The ranks of a job, on the page of one. */
   job: DecodedJob | null;
 }
 
-export interface DecodedScene {
-  header: SceneHeader;
-  /** Per event: row of the list of labels, times in ns, depth in the call tree, step, row of specs, or -1. */
-  label: Int32Array;
-  start: Float64Array;
-  duration: Float64Array;
-  lane: Int32Array;
-  depth: Int32Array;
-  parent: Int32Array;
-  step: Int32Array;
-  spec: Int32Array;
-  /** Backward op → the forward op that made it, -1 for none. */
-  forward: Int32Array;
-  /** Per GPU event, in row order: its row, the rows of its launch and owner, and so on; -1 for none. */
-  gpuRow: Int32Array;
-  launch: Int32Array;
-  owner: Int32Array;
-  call: Int32Array;
-  geometry: Int32Array;
-  gpu: Int32Array;
-  stream: Float64Array;
-  /** Per gap, GPU by GPU and in order of time: the text that names its cause. */
-  gapCause: Int32Array;
-  gapLength: Float64Array;
-  copyRow: Int32Array;
-  copyBytes: Float64Array;
+/** What a trace's events are made of: columns that every drawing needs, and others that are unpacked on demand. */
+export class DecodedScene {
+  /** Per event: row of the list of labels, times in ns, depth in the call tree, step, or -1. */
+  readonly label: Int32Array;
+  readonly start: Float64Array;
+  readonly duration: Float64Array;
+  readonly lane: Int32Array;
+  readonly depth: Int32Array;
+  readonly step: Int32Array;
+  /** Per GPU event, in row order: its row, and the row of its launch; -1 for none. */
+  readonly gpuRow: Int32Array;
+  readonly launch: Int32Array;
   /** Arrows between the warps of a kernel: the event that each leaves and the one that it leads to. */
-  arrowFrom: Int32Array;
-  arrowTo: Int32Array;
+  readonly arrowFrom: Int32Array;
+  readonly arrowTo: Int32Array;
   /** Per table: for each GPU event the row it belongs to, -1 for none. */
-  members: Record<string, Int32Array>;
+  readonly members: Readonly<Record<string, Int32Array>>;
+  private readonly later: Later = {};
+
+  constructor(
+    readonly header: SceneHeader,
+    private readonly kinds: string[],
+    private readonly bytes: Uint8Array,
+  ) {
+    this.label = this.ints("label");
+    this.start = this.numbers("start");
+    this.duration = this.numbers("duration");
+    this.lane = lanesOf(header);
+    this.depth = this.ints("depth");
+    this.step = this.ints("step");
+    this.gpuRow = this.ints("gpuRow");
+    this.launch = this.ints("launch");
+    this.arrowFrom = this.ints("arrowFrom");
+    this.arrowTo = this.ints("arrowTo");
+    this.members = membersOf(header, bytes);
+  }
+
+  /** The event that each event runs in. */
+  get parent(): Int32Array {
+    return (this.later.parent ??= parentsOf(this, this.kinds, this.ints("oddRow"), this.ints("oddParent")));
+  }
+  /** Per event the row of specs, -1 for none. */
+  get spec(): Int32Array {
+    return (this.later.spec ??= spread(this.ints("spec"), this.label, this.header.labels.kind, this.kinds.indexOf("op")));
+  }
+  /** Backward op → the forward op that made it, -1 for none. */
+  get forward(): Int32Array {
+    return (this.later.forward ??= scattered(this.header.events, this.ints("forwardRow"), this.ints("forward")));
+  }
+  /** Per GPU event: the row of its owner, and so on; -1 for none. */
+  get owner(): Int32Array {
+    return (this.later.owner ??= this.ints("owner").map((distance, event) => distance + this.launch[event]));
+  }
+  get call(): Int32Array {
+    return (this.later.call ??= this.ints("call"));
+  }
+  get geometry(): Int32Array {
+    return (this.later.geometry ??= this.ints("geometry"));
+  }
+  get gpu(): Int32Array {
+    return (this.later.gpu ??= this.ints("gpu"));
+  }
+  get stream(): Float64Array {
+    return (this.later.stream ??= this.numbers("stream"));
+  }
+  /** Per gap, GPU by GPU and in order of time: the text that names its cause. */
+  get gapCause(): Int32Array {
+    return (this.later.gapCause ??= this.ints("gapCause"));
+  }
+  get gapLength(): Float64Array {
+    return (this.later.gapLength ??= this.numbers("gapLength"));
+  }
+  get copyRow(): Int32Array {
+    return (this.later.copyRow ??= readInts(this.header.copies.row, this.bytes));
+  }
+  get copyBytes(): Float64Array {
+    return (this.later.copyBytes ??= readNumbers(this.header.copies.bytes, this.bytes));
+  }
+
+  private ints(name: string): Int32Array {
+    return readInts(this.header.columns[name], this.bytes);
+  }
+  private numbers(name: string): Float64Array {
+    return readNumbers(this.header.columns[name], this.bytes);
+  }
 }
+
+type OnDemand = "parent" | "spec" | "forward" | "owner" | "call" | "geometry" | "gpu" | "gapCause" | "copyRow";
+type Later = { [K in OnDemand]?: Int32Array } & { [K in "stream" | "gapLength" | "copyBytes"]?: Float64Array };
 
 /** The critical path of the first scene, one entry per segment; times in ns. */
 export interface DecodedPath {
@@ -90,62 +148,11 @@ export async function decode(base64: string, corrected: boolean): Promise<Decode
   return {
     header: rest,
     hasCorrected: times !== null,
-    scenes: chosen.scenes.map((scene) => decodeScene(scene, rest.kinds, bytes)),
-    tables: tables.map((table) => decodeTable(table, bytes)),
+    scenes: chosen.scenes.map((scene) => new DecodedScene(scene, rest.kinds, bytes)),
+    tables: new Map(tables.map((table) => [table.name, () => decodeTable(table, bytes)])),
     path: chosen.path && decodePath(chosen.path, bytes),
     job: job && decodeJob(job, bytes),
   };
-}
-
-/** The buffers that can be handed over instead of copied. */
-export function buffersOf(decoded: Decoded): ArrayBuffer[] {
-  const buffers = new Set<ArrayBuffer>();
-  const visit = (value: unknown): void => {
-    if (ArrayBuffer.isView(value)) buffers.add(value.buffer as ArrayBuffer);
-    else if (Array.isArray(value)) {
-      if (typeof value[0] === "object") value.forEach(visit);
-    } else if (value && typeof value === "object") Object.values(value).forEach(visit);
-  };
-  visit(decoded.scenes);
-  visit(decoded.tables);
-  visit(decoded.path);
-  visit(decoded.job);
-  return [...buffers];
-}
-
-function decodeScene(header: SceneHeader, kinds: string[], bytes: Uint8Array): DecodedScene {
-  const ints = (name: string): Int32Array => readInts(header.columns[name], bytes);
-  const label = ints("label");
-  const depth = ints("depth");
-  const launch = ints("launch");
-  const lane = lanesOf(header);
-  const scene: DecodedScene = {
-    header,
-    label,
-    start: readNumbers(header.columns["start"], bytes),
-    duration: readNumbers(header.columns["duration"], bytes),
-    lane,
-    depth,
-    parent: parentsOf(header, label, depth, lane, kinds, ints("oddRow"), ints("oddParent")),
-    step: ints("step"),
-    spec: spread(ints("spec"), label, header.labels.kind, kinds.indexOf("op")),
-    forward: scattered(header.events, ints("forwardRow"), ints("forward")),
-    gpuRow: ints("gpuRow"),
-    launch,
-    owner: ints("owner").map((distance, event) => distance + launch[event]),
-    call: ints("call"),
-    geometry: ints("geometry"),
-    gpu: ints("gpu"),
-    stream: readNumbers(header.columns["stream"], bytes),
-    gapCause: ints("gapCause"),
-    gapLength: readNumbers(header.columns["gapLength"], bytes),
-    copyRow: readInts(header.copies.row, bytes),
-    copyBytes: readNumbers(header.copies.bytes, bytes),
-    arrowFrom: ints("arrowFrom"),
-    arrowTo: ints("arrowTo"),
-    members: membersOf(header, bytes),
-  };
-  return scene;
 }
 
 function lanesOf(header: SceneHeader): Int32Array {
@@ -157,15 +164,8 @@ function lanesOf(header: SceneHeader): Int32Array {
 // Host kinds that take no part in the call tree: they would break the chain of depths.
 const OUTSIDE_TREE = ["kernel", "memcpy", "memset", "sync", "gpu_annotation", "overhead", "counter"];
 
-function parentsOf(
-  header: SceneHeader,
-  label: Int32Array,
-  depth: Int32Array,
-  lane: Int32Array,
-  kinds: string[],
-  oddRow: Int32Array,
-  oddParent: Int32Array,
-): Int32Array {
+function parentsOf(scene: DecodedScene, kinds: string[], oddRow: Int32Array, oddParent: Int32Array): Int32Array {
+  const { header, label, depth, lane } = scene;
   const outside = header.labels.kind.map((kind) => OUTSIDE_TREE.includes(kinds[kind]));
   const parent = new Int32Array(header.events).fill(-1);
   const last: number[] = [];
@@ -199,12 +199,16 @@ function scattered(length: number, rows: Int32Array, values: Int32Array): Int32A
 }
 
 function membersOf(header: SceneHeader, bytes: Uint8Array): Record<string, Int32Array> {
-  const group = readInts(header.members.group, bytes);
   const rowsOf = (spec: ColumnSpec): Int32Array => {
     const rows = readInts(spec, bytes);
-    return group.map((member) => rows[member]);
+    return readInts(header.members.group, bytes).map((member) => rows[member]);
   };
-  return Object.fromEntries(Object.entries(header.members.rows).map(([name, spec]) => [name, rowsOf(spec)]));
+  const members = {};
+  for (const [name, spec] of Object.entries(header.members.rows)) {
+    let rows: Int32Array | null = null;
+    Object.defineProperty(members, name, { enumerable: true, get: () => (rows ??= rowsOf(spec)) });
+  }
+  return members;
 }
 
 function decodePath(header: PathHeader, bytes: Uint8Array): DecodedPath {

@@ -52,12 +52,13 @@ export class Scene {
     this.steps = header.steps;
     this.lanes = header.lanes.map((lane, number) => ({ ...lane, number, title: laneTitle(lane) }));
     this.gpuEvent = new Int32Array(this.count).fill(NONE);
-    data.gpuRow.forEach((row, event) => (this.gpuEvent[row] = event));
-    this.span = spanOf(data, this.count, (i) => i);
+    const { gpuRow } = data;
+    for (let event = 0; event < gpuRow.length; event++) this.gpuEvent[gpuRow[event]] = event;
+    this.span = spanOf(data, null);
     const { kind } = header.labels;
     this.isInside = kind.length > 0 && kind.every((code) => kinds[code] === REGION) && this.lanes.every((lane) => warpOf(lane));
     this.arrowEnds = new Set([...data.arrowFrom, ...data.arrowTo]);
-    this.gpuSpan = data.gpuRow.length ? spanOf(data, data.gpuRow.length, (i) => data.gpuRow[i]) : this.span;
+    this.gpuSpan = gpuRow.length ? spanOf(data, gpuRow) : this.span;
   }
 
   get label(): string {
@@ -68,10 +69,10 @@ export class Scene {
   }
   /** When the first launch of GPU work began, Infinity where none is on record. */
   get firstLaunch(): number {
-    return this.data.launch.reduce(
-      (first, row) => (row >= 0 && this.isTimed(row) ? Math.min(first, this.data.start[row]) : first),
-      Infinity,
-    );
+    const { launch, start } = this.data;
+    let first = Infinity;
+    for (const row of launch) if (row >= 0 && start[row] < first && this.isTimed(row)) first = start[row];
+    return first;
   }
   /** The lanes of the timeline: those whose events have a time. */
   get timedLanes(): Lane[] {
@@ -82,8 +83,9 @@ export class Scene {
   }
   /** Which labels events of the timeline have, one flag per label. */
   get timedLabels(): Uint8Array {
-    const used = new Uint8Array(this.data.header.labels.name.length);
-    for (const { first, events } of this.timedLanes) for (let row = first; row < first + events; row++) used[this.data.label[row]] = 1;
+    const { label, header } = this.data;
+    const used = new Uint8Array(header.labels.name.length);
+    for (const { first, events } of this.timedLanes) for (let row = first; row < first + events; row++) used[label[row]] = 1;
     return used;
   }
   /** Whether an event has a time; recorded callers have none. */
@@ -234,13 +236,16 @@ function laneTitle(lane: LaneHeader): string {
   return `${/^GPU/.test(lane.process) ? lane.process : `GPU ${lane.process}`} · ${name}`;
 }
 
-function spanOf(data: DecodedScene, count: number, rowOf: (i: number) => number): [number, number] {
+/** First start and last end of some rows; null: of all. */
+function spanOf({ start, duration }: DecodedScene, rows: Int32Array | null): [number, number] {
+  const count = rows ? rows.length : start.length;
   let first = Infinity;
   let last = -Infinity;
   for (let i = 0; i < count; i++) {
-    const row = rowOf(i);
-    first = Math.min(first, data.start[row]);
-    last = Math.max(last, data.start[row] + data.duration[row]);
+    const row = rows ? rows[i] : i;
+    const end = start[row] + duration[row];
+    if (start[row] < first) first = start[row];
+    if (end > last) last = end;
   }
   return count ? [first, last] : [0, 1];
 }

@@ -90,7 +90,7 @@ export class SearchBox implements View {
     return h(
       "button",
       {
-        title: `${source.name(named)}\nClick: the longest ${caller < 0 ? "of them" : "GPU event of it"}`,
+        title: `${source.name(named)}\n${whereTo(count, caller >= 0)}`,
         on: { click: go, keydown: (event) => this.walk(event) },
       },
       swatch,
@@ -121,4 +121,10 @@ export class SearchBox implements View {
     this.app.store.jump({ at: "flame" });
     this.app.reveal("flame");
   }
+}
+
+/** What a click on a name does. `isCaller`: the events have other names, and this one led to them. */
+function whereTo(count: number, isCaller: boolean): string {
+  const which = isCaller ? "GPU events that it led to" : "events of this name";
+  return count > 1 ? `Click to go to the longest of the ${formatCount(count)} ${which}` : "Click to go to the event";
 }

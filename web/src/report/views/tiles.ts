@@ -15,7 +15,11 @@ export function tiles(app: App): HTMLElement | null {
 function element(app: App, { label, value, note, meaning, table }: Tile): HTMLElement {
   return h(
     "button",
-    { class: "tile", title: `${meaning}\nClick: ${SECTIONS[table] ?? `table ${table}`}`, on: { click: () => follow(app, table) } },
+    {
+      class: "tile",
+      title: `${meaning}\nClick to show ${SECTIONS[table] ? "the section Serving" : `the table ${table}`}`,
+      on: { click: () => follow(app, table) },
+    },
     h("span", { class: "quiet", text: label }),
     h("b", { text: value }),
     h("span", { class: "quiet", text: note }),

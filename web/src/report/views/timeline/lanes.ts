@@ -22,9 +22,11 @@ export class Lane {
   opensByDefault = true;
   /** Outermost rows of a thread that are not drawn: a program is started by several frames, and one stands for all. */
   private readonly folded: number;
-  private rowOfEvent: ArrayLike<number> | null = null;
+  private rowOfEvent: Int32Array | null = null;
   private stackedRows = 1;
-  private trackList: Track[] | null = null;
+  /** Per row its events, and what is made of those once the row is drawn. */
+  private rowsOfTracks: Int32Array[] | null = null;
+  private madeTracks: Track[] = [];
   private flat: Track | null = null;
   private madeFor: Uint8Array | null = null;
 
@@ -59,10 +61,11 @@ export class Lane {
   rowOf(row: number): number {
     return this.stack()[row - this.source.first];
   }
-  /** The open lane's rows, without events whose label is hidden. */
-  tracks(hidden: Uint8Array): Track[] {
+  /** A row of the open lane, without events whose label is hidden. */
+  track(place: number, hidden: Uint8Array): Track {
     this.forget(hidden);
-    return (this.trackList ??= this.split(hidden));
+    const rows = (this.rowsOfTracks ??= this.split(hidden));
+    return (this.madeTracks[place] ??= new Track(this.scene, rows[place]));
   }
   /** All in one row, for a closed lane: of host threads only what nothing else encloses. */
   strip(hidden: Uint8Array): Track {
@@ -77,7 +80,8 @@ export class Lane {
   private forget(hidden: Uint8Array): void {
     if (this.madeFor === hidden) return;
     this.madeFor = hidden;
-    this.trackList = this.flat = null;
+    this.rowsOfTracks = this.flat = null;
+    this.madeTracks = [];
   }
 
   private pick(wanted: (row: number) => boolean): Int32Array {
@@ -88,44 +92,59 @@ export class Lane {
     return rowsOfLane.slice(0, count);
   }
 
-  private split(hidden: Uint8Array): Track[] {
+  private split(hidden: Uint8Array): Int32Array[] {
     const { first, events } = this.source;
     const { label, depth } = this.scene.data;
     const places = this.stack();
+    const least = this.onGpu ? -Infinity : this.folded;
     const counts = new Uint32Array(this.stackedRows);
-    const isDrawn = (i: number): boolean => !hidden[label[first + i]] && (this.onGpu || depth[first + i] >= this.folded);
-    for (let i = 0; i < events; i++) if (isDrawn(i)) counts[places[i]]++;
+    for (let i = 0; i < events; i++) if (!hidden[label[first + i]] && depth[first + i] >= least) counts[places[i]]++;
     const rows = Array.from(counts, (count) => new Int32Array(count));
     counts.fill(0);
-    for (let i = 0; i < events; i++) if (isDrawn(i)) rows[places[i]][counts[places[i]]++] = first + i;
-    return rows.map((trackRows) => new Track(this.scene, trackRows));
+    for (let i = 0; i < events; i++) {
+      if (!hidden[label[first + i]] && depth[first + i] >= least) rows[places[i]][counts[places[i]]++] = first + i;
+    }
+    return rows;
   }
 
   /** The row of each event: host calls stack by their depth, what runs side by side goes to the first free row. */
-  private stack(): ArrayLike<number> {
+  private stack(): Int32Array {
     if (this.rowOfEvent) return this.rowOfEvent;
     const { first, events } = this.source;
     const { start, duration, depth } = this.scene.data;
-    const own = depth.subarray(first, first + events);
-    const places = this.onGpu
-      ? packed(start, duration, first, events)
-      : this.folded
-        ? own.map((level) => Math.max(0, level - this.folded))
-        : own;
-    for (let i = 0; i < events; i++) if (places[i] >= this.stackedRows) this.stackedRows = places[i] + 1;
+    const places = this.onGpu ? packed(start, duration, first, events) : depth.slice(first, first + events);
+    const folded = this.onGpu ? 0 : this.folded;
+    let last = 0;
+    for (let i = 0; i < events; i++) {
+      places[i] = Math.max(0, places[i] - folded);
+      if (places[i] > last) last = places[i];
+    }
+    this.stackedRows = last + 1;
     return (this.rowOfEvent = places);
   }
 }
 
-function foldedLevels(scene: Scene, { first, events }: Source): number {
-  const runs = scene.data.header.labels.name.map((text) => isRunner(scene.texts[text]));
-  const { depth, label } = scene.data;
-  if (!runs.includes(true)) return 0;
-  return runnerLevels(depth.subarray(first, first + events), (at) => runs[label[first + at]]);
+const runnersByScene = new WeakMap<Scene, boolean[]>();
+
+/** Per label whether it is a frame that only starts a program. */
+function runnersOf(scene: Scene): boolean[] {
+  let runners = runnersByScene.get(scene);
+  if (!runners) {
+    runners = scene.data.header.labels.name.map((text) => isRunner(scene.texts[text]));
+    runnersByScene.set(scene, runners);
+  }
+  return runners;
 }
 
-function packed(start: Float64Array, duration: Float64Array, first: number, events: number): Uint16Array {
-  const places = new Uint16Array(events);
+function foldedLevels(scene: Scene, { first, events }: Source): number {
+  const runners = runnersOf(scene);
+  const { depth, label } = scene.data;
+  if (!runners.includes(true)) return 0;
+  return runnerLevels(depth.subarray(first, first + events), (at) => runners[label[first + at]]);
+}
+
+function packed(start: Float64Array, duration: Float64Array, first: number, events: number): Int32Array {
+  const places = new Int32Array(events);
   const ends: number[] = [];
   for (let i = 0; i < events; i++) {
     const row = first + i;

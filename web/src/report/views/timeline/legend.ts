@@ -171,14 +171,15 @@ export function wholeTime(model: Model, scene: number, spent: Map<string, number
 
 /** Time per category in what is selected, or per region inside kernels; two compared traces count whole. */
 export function timeByCategory(app: App, scene: number): Map<string, number> {
-  const { data } = app.scenes[scene];
+  const { label, duration, gpuRow, header } = app.scenes[scene].data;
+  const byLabel = new Float64Array(header.labels.name.length);
+  if (app.scenes[scene].isInside) for (let row = 0; row < label.length; row++) byLabel[label[row]] += duration[row];
+  else if (app.scene) for (const event of app.selection.events) byLabel[label[gpuRow[event]]] += duration[gpuRow[event]];
+  else for (const row of gpuRow) byLabel[label[row]] += duration[row];
   const spent = new Map<string, number>();
-  const add = (row: number): void => {
-    const category = app.scenes[scene].labelGroup(data.label[row]);
-    if (category) spent.set(category, (spent.get(category) ?? 0) + data.duration[row]);
-  };
-  if (app.scenes[scene].isInside) for (let row = 0; row < app.scenes[scene].count; row++) add(row);
-  else if (app.scene) app.selection.events.forEach((event) => add(data.gpuRow[event]));
-  else data.gpuRow.forEach(add);
+  byLabel.forEach((ns, code) => {
+    const category = app.scenes[scene].labelGroup(code);
+    if (category && ns) spent.set(category, (spent.get(category) ?? 0) + ns);
+  });
   return spent;
 }

@@ -54,7 +54,7 @@ export function stepAlong(model: Model, by: 1 | -1): void {
   if (!event) return selectFirst(model);
   const lane = laneOf(model, event);
   if (!lane) return;
-  const track = lane.tracks(model.hidden[event.scene])[lane.rowOf(event.row)];
+  const track = lane.track(lane.rowOf(event.row), model.hidden[event.scene]);
   const position = track.placeOf(event.row) + by;
   if (position >= 0 && position < track.length) model.goTo({ scene: event.scene, row: track.rows[position] });
 }

@@ -41,12 +41,12 @@ function paintPart(surface: Surface, picture: Picture, pinned: boolean, top: num
 function paintLane(surface: Surface, picture: Picture, placed: Placed, top: number, bottom: number): void {
   const { lane, open, rowHeight } = placed;
   const hidden = picture.hidden[lane.sceneNumber];
-  const tracks = open ? lane.tracks(hidden) : [lane.strip(hidden)];
-  tracks.forEach((track, row) => {
+  for (let row = 0; row < placed.rows; row++) {
     const y = rowTop(picture.layout, placed, row, picture.scrolled);
-    if (y + rowHeight < top || y > bottom || !track.length) return;
-    new RowPainter(surface, picture, lane.sceneNumber, track, y, rowHeight - 1).paint(open);
-  });
+    if (y + rowHeight < top || y > bottom) continue;
+    const track = open ? lane.track(row, hidden) : lane.strip(hidden);
+    if (track.length) new RowPainter(surface, picture, lane.sceneNumber, track, y, rowHeight - 1).paint(open);
+  }
 }
 
 class RowPainter {

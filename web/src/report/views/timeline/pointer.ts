@@ -43,7 +43,7 @@ function eventAt(model: Model, x: number, y: number): Hit | null {
   const { placed, row } = target;
   const { lane, open } = placed;
   const hidden = model.hidden[lane.sceneNumber];
-  const track = open ? lane.tracks(hidden)[row] : lane.strip(hidden);
+  const track = open ? lane.track(row, hidden) : lane.strip(hidden);
   const time = model.viewport.time(x) + model.origins[lane.sceneNumber];
   const { position, near } = track.at(time, model.viewport.nsPerPixel * REACH_PIXELS * 0.5);
   return position < 0 ? null : { scene: lane.sceneNumber, row: track.rows[position], near };

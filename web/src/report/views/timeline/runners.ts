@@ -30,9 +30,15 @@ export function runsOf<T>(path: readonly T[], nameOf: (frame: T) => string): { r
 
 /** How many of the outermost levels of a thread hold frames of runners and nothing else, the last of them not counted. */
 export function runnerLevels(depths: ArrayLike<number>, runs: (at: number) => boolean): number {
-  const onlyRunners: boolean[] = [];
-  for (let at = 0; at < depths.length; at++) onlyRunners[depths[at]] = (onlyRunners[depths[at]] ?? true) && runs(at);
+  const hasRunners: boolean[] = [];
+  // The user's own code begins near the top: from its level on nothing has to be looked at, which is nearly everything.
+  let own = Infinity;
+  for (let at = 0; at < depths.length; at++) {
+    if (depths[at] >= own) continue;
+    if (runs(at)) hasRunners[depths[at]] = true;
+    else own = depths[at];
+  }
   let levels = 0;
-  while (onlyRunners[levels]) levels++;
+  while (levels < own && hasRunners[levels]) levels++;
   return Math.max(0, levels - 1);
 }
