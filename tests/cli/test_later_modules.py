@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from warplens.cli.later_modules import NAMES
+from warplens.cli.later_modules import LAKES, NAMES
 
 USES = {
     "importlib.metadata": "import importlib.metadata\nassert importlib.metadata.version('polars')",
@@ -31,6 +31,26 @@ def test_polars_and_numpy_do_not_load_them() -> None:
 def test_a_module_is_there_when_it_is_used(name: str) -> None:
     own = f"from {name} import __doc__, __file__\nassert __file__ == sys.modules[{name!r}].__file__"
     assert run(f"{USES[name]}\n{own}\nprint(type(sys.modules[{name!r}]).__name__)") == "module\n"
+
+
+LAKE_USES = (
+    "from polars.io.iceberg._utils import with_table_nullability as it",
+    "it = pl.scan_delta('/nowhere/x')",
+    "it = pl.scan_lance(1)",
+    "it = pl.Catalog('https://nowhere.invalid', bearer_token=None)",
+)
+
+
+def test_readers_of_lakes_are_loaded_where_they_are_used_and_answer_as_polars_does() -> None:
+    tries = [
+        f"try:\n    {use}\n    print(type(it))\nexcept Exception as error:\n    print(repr(error)[:80])\n"
+        for use in LAKE_USES
+    ]
+    uses = "import polars as pl\n" + "".join(tries)
+    inner = f"[name for name in sys.modules if name.startswith({tuple(f'{package}.' for package in LAKES)})]"
+    plain = subprocess.run([sys.executable, "-c", uses], capture_output=True, text=True, check=True)
+    assert len(plain.stdout.splitlines()) == len(LAKE_USES)
+    assert run(f"print({inner}, callable(polars.scan_iceberg))\n{uses}") == f"[] True\n{plain.stdout}"
 
 
 MASKS = """

@@ -2,17 +2,26 @@
 
 Polars has `importlib.metadata` for the version of an Iceberg plugin and `subprocess` for credentials of clouds; numpy
 has `pickle` for arrays in files. With what each of them imports in turn they take 25 ms, a fifteenth of a warm report.
-`numpy.ma` takes 17 ms, and only to find that arrays are not masked.
+Polars' readers of lake formats take 30 ms more, and `numpy.ma` 17 ms, only to find that arrays are not masked.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final
 
 NAMES: Final = ("importlib.metadata", "subprocess", "pickle")
+LAKES: Final = {
+    "polars.io.iceberg": ("delete_iceberg", "scan_iceberg"),
+    "polars.io.delta": ("read_delta", "scan_delta"),
+    "polars.io.lance": ("scan_lance",),
+    "polars.catalog.unity": ("Catalog",),
+}
+"""Packages whose names Polars passes on. With other names in another version of it they are loaded, as ever."""
 MASKED: Final = "numpy.ma"
 
 
@@ -25,6 +34,27 @@ def load_later() -> None:
             package, _, child = name.rpartition(".")
             if package:
                 setattr(importlib.import_module(package), child, later)
+    if "polars" not in sys.modules:
+        _lakes_later()
+
+
+def _lakes_later() -> None:
+    polars = find_spec("polars")
+    roots = (polars and polars.submodule_search_locations) or ()
+    for package, names in LAKES.items():
+        later = _LaterModule(package)
+        # An import of any name asks a package for its path first, which must not load it.
+        vars(later)["__path__"] = ["/".join((root, *package.split(".")[1:])) for root in roots]
+        vars(later).update({name: _later_call(later, name) for name in names})
+        sys.modules[package] = later
+
+
+def _later_call(later: ModuleType, name: str) -> Callable[..., Any]:
+    def call(*args: Any, **named: Any) -> Any:
+        vars(later).pop(name, None)
+        return getattr(later, name)(*args, **named)
+
+    return call
 
 
 def masks_later() -> None:
