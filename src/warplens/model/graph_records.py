@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from warplens.model.event_records import LaunchGeometry
@@ -20,12 +20,11 @@ class CapturedLaunch(NamedTuple):
     geometry: LaunchGeometry = LaunchGeometry()
 
 
-@dataclass(frozen=True)
-class CaptureTrace:
+class CaptureTrace(msgspec.Struct, frozen=True):
     """A linked trace that contains the captures of graphs."""
 
     trace: Trace
-    launches: Mapping[int, CapturedLaunch] = field(default_factory=dict)
+    launches: Mapping[int, CapturedLaunch] = msgspec.field(default_factory=dict)
     """By correlation."""
     name: str = ""
     """Of its file, as the table shows it; "" for the trace of the replays itself."""
@@ -49,18 +48,16 @@ class ReplayRecord(NamedTuple):
     thread: str
 
 
-@dataclass(frozen=True)
-class CaptureIndex:
+class CaptureIndex(msgspec.Struct, frozen=True):
     """What the recorder of a bundle says of captures and replays; empty for traces of other origin."""
 
     captures: tuple[CaptureRecord, ...] = ()
     replays: tuple[ReplayRecord, ...] = ()
 
 
-@dataclass(frozen=True)
-class GraphNodes:
+class GraphNodes(msgspec.Struct, frozen=True):
     """Numbers of graphs and nodes that kernels of the replays have, by their row; empty where none are recorded."""
 
-    rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    graph: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    node: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    rows: Ints = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    graph: Ints = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    node: Ints = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from warplens.errors import WarplensError
@@ -59,7 +60,9 @@ def _joined(opened: inputs.Input, trace: Trace) -> Trace:
         own = [CaptureTrace(trace, captured_launches(text))] if is_captured_here else []
         indexes = [own_files.index for own_files in files if own_files.index.captures]
         index = indexes[0] if len(indexes) == 1 else CaptureIndex()
-        sources = replace(sources, captures=(*own, *captures), nodes=graph_nodes(trace, text), index=index)
+        sources = msgspec.structs.replace(
+            sources, captures=(*own, *captures), nodes=graph_nodes(trace, text), index=index
+        )
     joined = join(trace, sources)
     return replace(joined, quality=joined.quality.with_notes(*notes))
 

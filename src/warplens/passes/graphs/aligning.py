@@ -9,9 +9,9 @@ usually launches; a second and a third one go by that too, and put right what st
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -36,8 +36,7 @@ MOST_ODD: Final = 0.1
 """Share of the kernels of a known family that may not fit their ops where all else fits one to one."""
 
 
-@dataclass(frozen=True)
-class Nodes:
+class Nodes(msgspec.Struct, frozen=True):
     """A sequence of launches or kernels: their kinds, names (-1: not recorded) and families."""
 
     kinds: Ints

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from warplens.model.graph_records import CapturedLaunch, CaptureTrace
@@ -29,8 +29,7 @@ TRITON_OP: Final = re.compile(r"triton_\w+")
 MAX_CAPTURES: Final = 20_000
 
 
-@dataclass(frozen=True)
-class CapturedGraph:
+class CapturedGraph(msgspec.Struct, frozen=True):
     """One capture: rows of its trace, and what each of its launches says."""
 
     capture: CaptureTrace

@@ -8,9 +8,9 @@ together, so that one that is unlike all others places its neighbours.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -30,8 +30,7 @@ MOST_STEPS: Final = 1 << 25
 EQUAL: Final = 1e-9
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """For each launch the number of its capture, -1 for none, and what else is known of that."""
 
     capture: Ints

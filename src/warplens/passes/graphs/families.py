@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 GEMM, ATTENTION, CONVOLUTION, COMMUNICATION, OTHER = (1 << place for place in range(5))
+
 OF_KERNEL: Final = {
     # Families of kernels that only some ops launch. All others say nothing: any op may copy, fill, reduce and add.
     "GEMM": GEMM,
@@ -27,8 +29,7 @@ OF_OP: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class FamilyWords:
+class FamilyWords(msgspec.Struct, frozen=True):
     """The families of names; what knows the names of kernels is given, as passes do not."""
 
     of_kernels: Callable[[Sequence[str]], list[str]]

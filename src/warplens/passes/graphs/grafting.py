@@ -7,9 +7,10 @@ counts, sums and steps are those of replays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -31,8 +32,7 @@ class Join(NamedTuple):
     with_shapes: bool = True
 
 
-@dataclass(frozen=True)
-class Graft:
+class Graft(msgspec.Struct, frozen=True):
     """Launches that are joined in one way: numbers of them among the replays, the capture and the template."""
 
     launches: Ints

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -37,14 +38,13 @@ UNRECORDED: Final = "its capture was not recorded"
 TOO_LONG: Final = "too many kernels that differ from the capture's"
 
 
-@dataclass(frozen=True)
-class GraphSources:
+class GraphSources(msgspec.Struct, frozen=True):
     """Everything besides the trace that says what its graphs are."""
 
     captures: tuple[CaptureTrace, ...]
     words: FamilyWords
-    nodes: GraphNodes = field(default_factory=GraphNodes)
-    index: CaptureIndex = field(default_factory=CaptureIndex)
+    nodes: GraphNodes = msgspec.field(default_factory=GraphNodes)
+    index: CaptureIndex = msgspec.field(default_factory=CaptureIndex)
 
 
 class _Outcome(NamedTuple):
@@ -80,7 +80,7 @@ def _all_captures(captures: Iterable[CaptureTrace]) -> tuple[list[CapturedGraph]
     incomplete = families = 0
     for capture in captures:
         own, lost = find_captures(capture)
-        graphs += [replace(graph, family=graph.family + families) for graph in own]
+        graphs += [msgspec.structs.replace(graph, family=graph.family + families) for graph in own]
         incomplete += lost
         families = max((graph.family + 1 for graph in graphs), default=0)
     graphs.sort(key=lambda graph: (graph.family, graph.place))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from warplens.model.graph_records import GraphNodes
@@ -18,8 +18,7 @@ ROCM_COPY: Final = re.compile(r"__amd_rocclr_copy")
 ROCM_FILL: Final = re.compile(r"__amd_rocclr_fill")
 
 
-@dataclass(frozen=True)
-class Replays:
+class Replays(msgspec.Struct, frozen=True):
     """The launches of graphs that ran something, in the order of time."""
 
     rows: Ints
