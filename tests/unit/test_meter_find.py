@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from warplens.replay.meter import MeterError, find_meter, find_meters, nvml_library, why_none
-from warplens.replay.meter.nvml_library import FieldValue, Library
+from warplens.nvml import library as nvml_library
+from warplens.nvml.library import FieldValue, Library
+from warplens.replay.meter import MeterError, find_meter, find_meters, why_none
 from warplens.replay.meter.protocols import Absent
 
 Install = Callable[..., "FakeNvml"]

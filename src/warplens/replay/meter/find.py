@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
+from warplens.nvml.devices import torch_uuid
 from warplens.replay.meter import amd, nvml
 from warplens.replay.meter.protocols import Absent, Meter
 
@@ -32,13 +31,3 @@ def look(device: int = 0, *, uuid: str = "") -> Meter | Absent:
 def find_meters() -> dict[int, Meter | Absent]:
     """Of every visible GPU."""
     return {device: look(device) for device in range(nvml.count_visible() or amd.count_visible())}
-
-
-def torch_uuid(device: int) -> str:
-    """What PyTorch says where it already uses the GPUs; it is never made to start doing so."""
-    torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "cuda") or not torch.cuda.is_initialized():
-        return ""
-    if torch.version.hip or not 0 <= device < torch.cuda.device_count():
-        return ""
-    return str(getattr(torch.cuda.get_device_properties(device), "uuid", "") or "")

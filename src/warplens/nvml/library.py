@@ -1,4 +1,4 @@
-"""The few calls of NVML that a meter needs, from the driver's own library, by the names that nvidia-ml-py gives them.
+"""The few calls of NVML that are needed, from the driver's own library, by the names that nvidia-ml-py gives them.
 
 The C interface is stable: https://docs.nvidia.com/deploy/nvml-api
 """
@@ -25,6 +25,18 @@ class FieldValue(ctypes.Structure):
     _fields_ = (("fieldId", ctypes.c_uint), ("scopeId", ctypes.c_uint), ("timestamp", ctypes.c_longlong),
                 ("latencyUsec", ctypes.c_longlong), ("valueType", ctypes.c_uint), ("nvmlReturn", ctypes.c_uint),
                 ("value", Value))  # fmt: skip
+
+
+class Utilization(ctypes.Structure):
+    """Percent of the time of the last sample period, of up to a second."""
+
+    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
+
+
+class Memory(ctypes.Structure):
+    """Bytes."""
+
+    _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
 
 
 def open_library() -> Library | None:
@@ -62,6 +74,32 @@ class Library:
 
     def nvmlDeviceGetPowerUsage(self, handle: Any) -> int:  # noqa: N802
         return self._number("nvmlDeviceGetPowerUsage", ctypes.c_uint(), handle)
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: Any) -> int:  # noqa: N802
+        return self._number("nvmlDeviceGetEnforcedPowerLimit", ctypes.c_uint(), handle)
+
+    def nvmlDeviceGetClockInfo(self, handle: Any, domain: int) -> int:  # noqa: N802
+        return self._number("nvmlDeviceGetClockInfo", ctypes.c_uint(), handle, ctypes.c_uint(domain))
+
+    def nvmlDeviceGetMaxClockInfo(self, handle: Any, domain: int) -> int:  # noqa: N802
+        return self._number("nvmlDeviceGetMaxClockInfo", ctypes.c_uint(), handle, ctypes.c_uint(domain))
+
+    def nvmlDeviceGetTemperature(self, handle: Any, sensor: int) -> int:  # noqa: N802
+        return self._number("nvmlDeviceGetTemperature", ctypes.c_uint(), handle, ctypes.c_uint(sensor))
+
+    def nvmlDeviceGetUtilizationRates(self, handle: Any) -> Utilization:  # noqa: N802
+        rates = Utilization()
+        self._call("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(rates))
+        return rates
+
+    def nvmlDeviceGetMemoryInfo(self, handle: Any) -> Memory:  # noqa: N802
+        memory = Memory()
+        self._call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+        return memory
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: Any) -> int:  # noqa: N802
+        """Bits, as `nvmlDeviceGetCurrentClocksEventReasons`, its name since driver 535; drivers have both."""
+        return self._number("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.c_ulonglong(), handle)
 
     def nvmlDeviceGetFieldValues(self, handle: Any, fields: list[int]) -> list[FieldValue]:  # noqa: N802
         values = (FieldValue * len(fields))(*(FieldValue(fieldId=field) for field in fields))
