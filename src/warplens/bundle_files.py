@@ -41,6 +41,9 @@ MEMORY_SNAPSHOT_OOM: Final = "memory_snapshot_oom.pickle.gz"
 MEMORY_FACTS: Final = "memory.json"
 """The allocator's statistics, and the addresses of parameters, gradients, optimizer states and buffers by name."""
 MEMORY_VERSION: Final = 1
+COUNTERS: Final = "counters.json"
+"""Power, clocks and other readings of the GPUs while steps were recorded or timed."""
+COUNTERS_VERSION: Final = 1
 PARTIAL: Final = re.compile(r"\.partial-\d+$")
 """What a bundle's folder is called while it is being written."""
 

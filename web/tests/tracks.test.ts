@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { App } from "../src/report/app";
-import { Table } from "../src/report/data/table";
+import { Table, type Column } from "../src/report/data/table";
 import { arranged, moved } from "../src/report/views/timeline/arrangement";
 import { Counter, countersOf, runsOfPixels } from "../src/report/views/timeline/counters";
 import { layOut } from "../src/report/views/timeline/layout";
@@ -71,6 +71,43 @@ test("the mean of a queue is a line over the area of its maximum", () => {
   } as unknown as App);
   expect([track.series.map(({ name }) => name), track.line?.name]).toEqual([["length max"], "length mean"]);
   expect([...track.line!.values]).toEqual([0.1, 2.5]);
+});
+
+test("readings of a GPU are tracks with their own units, under the line of their limit; few are tall", () => {
+  const texts = ["power", "temperature", "W", "°C"];
+  const number = (name: string, values: number[]): Column => ({
+    name,
+    unit: "",
+    meaning: "",
+    kind: "number",
+    values: Float64Array.from(values),
+  });
+  const text = (name: string, values: number[]): Column => ({
+    name,
+    unit: "",
+    meaning: "",
+    kind: "text",
+    values: Int32Array.from(values),
+  });
+  const columns = [
+    number("device", [0, 0, 0]),
+    text("counter", [0, 1, 0]),
+    text("unit", [2, 3, 2]),
+    number("start_ms", [0, 0, 5]),
+    number("value", [400, 61, 600]),
+    number("limit", [700, NaN, 700]),
+  ];
+  const readings = new Table({ name: "counter_timeline", meaning: "", notes: [], rows: 3, columns }, texts);
+  const [power, temperature] = countersOf({
+    isDiff: false,
+    data: { hasCorrected: false },
+    hasTable: (name: string) => name === "counter_timeline",
+    wholeTable: () => readings,
+    palette: { shaded: (colour: string) => colour },
+  } as unknown as App);
+  expect([power.title, power.shown(600), power.most, power.line?.name, power.tall]).toEqual(["power", "600 W", 700, "limit", true]);
+  expect([...power.series[0].values]).toEqual([400, 600]);
+  expect([temperature.title, temperature.shown(61), temperature.line, temperature.tall]).toEqual(["temperature", "61 °C", null, false]);
 });
 
 test("every pixel from the first moment on is drawn once, in order", () => {

@@ -6,6 +6,7 @@
 | `SERVING_TABLES` | `Workspace` | of the trace of a served model: iterations, phases, latency |
 | `TRACE_TABLES` | `Workspace` | all tables of a trace: these, those of a replay, and those made on demand |
 | `MEMORY_TABLES` | `Workspace` | of traces whose memory is recorded |
+| `COUNTER_TABLES` | `Workspace` | of traces with samples of the GPU's power and clocks |
 | `UNIT_TABLES` | `Workspace` | made on demand: unique kernels and units |
 | `GRAPH_TABLES` | `Workspace` | made on demand: what bounds a step, and its critical path |
 | `EVENT_TABLES` | `Workspace` | made on demand: the page's tables of events and call paths |
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from warplens.analyses.counters import NEEDS_COUNTERS, has_counters
 from warplens.analyses.inside_kernels.counters import measured_kernels
 from warplens.analyses.inside_kernels.regions import regions
 from warplens.analyses.inside_kernels.warp_regions import warp_regions
@@ -96,10 +98,16 @@ MEMORY_TABLES: Final = when_needed(
     needs="a memory snapshot, or memory events of the profiler (profile_memory=True)",
 )  # fmt: skip
 """Who holds the memory, where that is recorded."""
+COUNTER_TABLES: Final = when_needed(
+    "warplens.analyses.counters.tables", "counter_table", "gpu_counters", "step_energy", "counter_timeline",
+    exists=has_counters, needs=NEEDS_COUNTERS,
+)  # fmt: skip
+"""Power and clocks of the GPUs, where they were sampled."""
 TRACE_TABLES: Final[dict[str, TableEntry[Workspace]]] = {
     **TABLES,
     **SERVING_TABLES,
     **MEMORY_TABLES,
+    **COUNTER_TABLES,
     **TRACE_REPLAY_TABLES,
     **UNIT_TABLES,
     **EVENT_TABLES,

@@ -37,6 +37,9 @@ class Backend(Protocol):
     def is_measuring(self) -> bool:
         """Whether what the GPU is given now is in the trace that a replay is planned from."""
 
+    def is_timing(self) -> bool:
+        """Whether what runs now is recorded, or timed without a profiler."""
+
     def watch_launches(self, recorder: LaunchRecorder) -> None:
         """Launches of Triton kernels are recorded by this, those into a graph as well."""
 

@@ -44,6 +44,9 @@ class JaxBackend:
     def is_measuring(self) -> bool:
         return False
 
+    def is_timing(self) -> bool:
+        return self._is_recording
+
     def watch_launches(self, recorder: LaunchRecorder) -> None:
         """Nothing: its launches are not recorded."""
 

@@ -34,26 +34,33 @@ class PlainWindow:
     """From the wait for the GPU before the first to the end of the one after the last."""
     step_seconds: Sequence[float]
     """Between the marks: of the host, which may be ahead of the GPU. The last one ends after the wait."""
+    start_ns: int = 0
+    """When the window began: nanoseconds since 1970."""
 
 
 class PlainSteps:
     """Times windows of steps; `settle` waits for the GPU, and is False where that is not possible now.
 
     >>> seconds = iter([10.0, 10.5, 11.5])
-    >>> plain = PlainSteps(lambda: True, clock=lambda: next(seconds))
+    >>> plain = PlainSteps(lambda: True, clock=lambda: next(seconds), now_ns=lambda: 7)
     >>> plain.begin("before", steps=2)
     >>> plain.mark()
     >>> plain.mark()
     >>> plain.windows
-    [PlainWindow(position='before', steps=2, seconds=1.5, step_seconds=(0.5, 1.0))]
+    [PlainWindow(position='before', steps=2, seconds=1.5, step_seconds=(0.5, 1.0), start_ns=7)]
     """
 
     def __init__(
-        self, settle: Callable[[], bool], *, has_gpu: bool = True, clock: Callable[[], float] = time.perf_counter
+        self,
+        settle: Callable[[], bool],
+        *,
+        has_gpu: bool = True,
+        clock: Callable[[], float] = time.perf_counter,
+        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.windows: list[PlainWindow] = []
-        self._settle, self._clock, self._has_gpu = settle, clock, has_gpu
-        self._position, self._steps = "", 0
+        self._settle, self._clock, self._now_ns, self._has_gpu = settle, clock, now_ns, has_gpu
+        self._position, self._steps, self._start_ns = "", 0, 0
         self._marks: list[float] = []
         """Of the window that is open: when it began, and the ends of its steps; empty where none is open."""
 
@@ -61,7 +68,13 @@ class PlainSteps:
         """Open a window of this many steps; the first begins now."""
         if self._settle():
             self._position, self._steps = position, steps
+            self._start_ns = self._now_ns()
             self._marks = [self._clock()]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the steps that run now are timed."""
+        return bool(self._marks)
 
     def mark(self) -> None:
         """A step has ended."""
@@ -88,7 +101,8 @@ class PlainSteps:
     def _keep(self) -> None:
         marks = self._marks
         steps = tuple(round(end - start, 9) for start, end in pairwise(marks))
-        self.windows.append(PlainWindow(self._position, len(steps), round(marks[-1] - marks[0], 9), steps))
+        seconds = round(marks[-1] - marks[0], 9)
+        self.windows.append(PlainWindow(self._position, len(steps), seconds, steps, self._start_ns))
         self.drop()
 
 

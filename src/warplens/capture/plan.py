@@ -31,6 +31,7 @@ class CaptureOptions(TypedDict, total=False):
     light_steps: int
     sync_events: bool
     graph_captures: int
+    counters: bool
 
 
 class PlanOptions(CaptureOptions, total=False):
@@ -50,7 +51,8 @@ class RecordingPlan:
     `execution_trace` selects the steps of PyTorch's ExecutionTrace: one outside the recorded ones, all, or none.
     `light_steps` more are recorded with the GPU's activity only, which slows the host far less: 0 for none, and none
     without `steps` or a GPU. `sync_events` records what waits of the host and of streams wait for. `graph_captures` is
-    how many captures of CUDA or HIP graphs are recorded at the most, whenever in the run they happen.
+    how many captures of CUDA or HIP graphs are recorded at the most, whenever in the run they happen. `counters` are
+    power, clocks and other readings of the GPU, sampled while steps are recorded or timed.
     """
 
     context: str = "shadow"
@@ -68,6 +70,7 @@ class RecordingPlan:
     light_steps: int = 3
     sync_events: bool = True
     graph_captures: int = 4096
+    counters: bool = False
 
     def __post_init__(self) -> None:
         for option, choices in CHOICES.items():

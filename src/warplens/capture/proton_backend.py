@@ -43,6 +43,9 @@ class ProtonBackend:
     def is_measuring(self) -> bool:
         return False
 
+    def is_timing(self) -> bool:
+        return False
+
     def watch_launches(self, recorder: LaunchRecorder) -> None:
         """Nothing: its launches are not recorded."""
 

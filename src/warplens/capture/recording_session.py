@@ -15,6 +15,7 @@ from warplens.capture import environment, scopes
 from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.backends import Backend, make_backend
 from warplens.capture.bundle import Staging
+from warplens.capture.counters.process import CounterProcess
 from warplens.capture.kernel_sources import copy_inductor_sources
 from warplens.capture.launch import rank
 from warplens.capture.masking import without_secrets
@@ -34,6 +35,8 @@ class Ending:
 
 
 COMPLETE: Final = Ending()
+WITH_COUNTERS: Final = ("torch", "jax")
+"""Backends whose traces have times of the clock that samples have."""
 
 
 def _present(record: BackendFacts | Ending) -> dict[str, Any]:
@@ -65,6 +68,7 @@ class Session:
         self.staging = Staging(target, force=force)
         self.is_active = False
         self._hook = TritonHook(lambda: self.backend.records_scopes)
+        self._counters: CounterProcess | None = None
         self._began = time.time()
         scopes.take_omitted_count()
         try:
@@ -72,8 +76,11 @@ class Session:
             self._launches = LaunchRecorder(self.backend.is_measuring)
             self.backend.watch_launches(self._launches)
             self._clocks = environment.clocks()
+            # Before the backend: what starting a process and loading NVML costs is not recorded.
+            self._counters = self._counter_process(plan)
             self.backend.start()
         except BaseException:
+            self._stop_counters()
             self.staging.discard()
             raise
         self.plan = plan
@@ -99,6 +106,7 @@ class Session:
 
     def finalize(self, ending: Ending) -> Path:
         self._detach()
+        self._stop_counters()
         try:
             recorded = self.backend.stop()
             self._add_optional_files()
@@ -121,6 +129,7 @@ class Session:
     def abandon(self) -> None:
         """Stop, and keep nothing."""
         self._detach()
+        self._stop_counters()
         try:
             self.backend.stop()
         finally:
@@ -131,6 +140,8 @@ class Session:
         self.is_active = False
         self._remove_hooks()
         self.backend.forget()
+        if self._counters is not None:
+            self._counters.forget()
 
     def note_once(self, text: str) -> None:
         if text not in self.backend.notes:
@@ -140,6 +151,20 @@ class Session:
         self.is_active = False
         self._remove_hooks()
         self._changed()
+
+    def _counter_process(self, plan: RecordingPlan) -> CounterProcess | None:
+        if not plan.counters:
+            return None
+        if plan.data != "trace" or self.backend.name not in WITH_COUNTERS:
+            self.backend.notes.append("no GPU counters: only traces of PyTorch and JAX are recorded with them")
+            return None
+        return CounterProcess(self.staging, lambda: self.is_active and self.backend.is_timing())
+
+    def _stop_counters(self) -> None:
+        counters, self._counters = self._counters, None
+        if counters is not None:
+            counters.stop()
+            self.backend.notes += counters.notes
 
     def _remove_hooks(self) -> None:
         self._hook.remove()

@@ -218,6 +218,9 @@ class TorchBackend:
     def is_measuring(self) -> bool:
         return self._recording is not None and self._opened == MEASURED
 
+    def is_timing(self) -> bool:
+        return self._recording is not None or self._plain.is_open
+
     def watch_launches(self, recorder: LaunchRecorder) -> None:
         recorder.captured = self._captures.open_launches
         self._captures.launch_order = recorder.order

@@ -98,6 +98,11 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "bundle_values": (WARNING, "{count:value} of the bundle not as expected and omitted ({detail})"),
     "bundle_links": (WARNING, "{count:link} of the bundle not followed: outside of it ({detail})"),
     "timing_damaged": (WARNING, "the times of unrecorded steps in the bundle cannot be read ({detail})"),
+    "counters_damaged": (WARNING, "the counters of the GPUs in the bundle cannot be read ({detail})"),
+    "counters_other_clock": (
+        WARNING,
+        "the counters of the GPUs are not used: the trace's clock does not count from 1970",
+    ),
     "no_plain_steps": (
         INFO,
         "no unrecorded steps were timed: the time of a step without the profiler is estimated (record with steps=N and "

@@ -61,7 +61,12 @@ def later(module: str, *names: str) -> dict[str, TableEntry[Any]]:
 
 
 def when_needed(
-    module: str, maker: str, *names: str, exists: Callable[[Any], bool], needs: str, instead: Callable[[Any], str]
+    module: str,
+    maker: str,
+    *names: str,
+    exists: Callable[[Any], bool],
+    needs: str,
+    instead: Callable[[Any], str] | None = None,
 ) -> dict[str, TableEntry[Any]]:
     """The entries of tables that some sources have: `maker` of the module, loaded then, makes each by its name."""
 

@@ -136,6 +136,18 @@ SIDE_FRAMES: dict[str, dict[str, Any]] = {
         "joined_ns": pl.Int64,
         "why": pl.String,
     },
+    # Readings of a GPU over time (power, clocks …), sampled beside the profile, also before its first event; `limit` is
+    # what a reading cannot exceed, where that is known.
+    "counters": {
+        "counter": pl.String,
+        "unit": pl.String,
+        "device": pl.Int32,
+        "start_ns": pl.Int64,
+        "value": pl.Float64,
+        "limit": pl.Float64,
+    },
+    # Steps that ran without the profiler, before or after the recorded ones, while counters were sampled.
+    "plain_windows": {"position": pl.String, "steps": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64},
 }
 
 
@@ -211,6 +223,8 @@ class Trace:
     arguments: pl.DataFrame
     launched: pl.DataFrame
     graph_launches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SIDE_FRAMES["graph_launches"]))
+    counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SIDE_FRAMES["counters"]))
+    plain_windows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SIDE_FRAMES["plain_windows"]))
     quality: Quality = field(default_factory=Quality)
 
     def __len__(self) -> int:

@@ -24,8 +24,8 @@ from warplens.model.trace import Device, Ints, Meta, Trace
 from warplens.outputs.json_texts import arguments, joined, microseconds, quoted, quoted_column
 from warplens.outputs.nested_tracks import track_levels
 from warplens.outputs.perfetto_events import IDS_OF_RANK, EventTexts, track_texts
-from warplens.outputs.perfetto_lanes import ADDED, ON_GPU, PROCESSES_PER_RANK, Tracks, add_lanes
-from warplens.outputs.perfetto_memory import memory_texts
+from warplens.outputs.perfetto_lanes import ADDED, ON_GPU, PROCESSES_PER_RANK, Tracks, add_lanes, gpu_process
+from warplens.outputs.perfetto_memory import counter_texts, memory_texts
 
 GZIP_LEVEL: Final = 1
 """Of igzip: level 2 costs half as much again for 4 % less."""
@@ -86,6 +86,7 @@ def _pieces(placed: Sequence[_Placed], flows: Sequence[RankFlow]) -> Iterator[pl
         place = track_texts(one.tracks.tracks)
         yield from EventTexts(one.timeline, place, one.track_of_event, one.shift_ns, one.first_id).pieces()
         yield from memory_texts(one.trace.memory, _memory_places(one))
+        yield _counters(one)
     for number, one in enumerate(placed):
         for track in one.timeline.tracks:
             yield _slices(one, track)
@@ -166,6 +167,18 @@ def _memory_places(one: _Placed) -> pl.Series:
     place = texts.gather(np.where(track >= 0, track, len(texts) - 1))
     moments = microseconds(memory["start_ns"].to_numpy() + one.shift_ns)
     return pl.select(pl.concat_str(pl.lit(place), pl.lit(moments))).to_series()
+
+
+def _counters(one: _Placed) -> pl.Series:
+    """Readings of the GPUs while the trace was recorded; those of the steps before it would make the file longer."""
+    trace = one.trace
+    starts = trace.ints("start_ns")
+    end = int((starts + trace.ints("dur_ns")).max()) if len(starts) else 0
+    counters = trace.counters.filter(pl.col("start_ns").is_between(0, end))
+    process = {device: gpu_process(one.tracks, trace, device) for device in counters["device"].unique().sort()}
+    numbers = [f',"pid":{process[device]},"tid":0,"ts":' for device in counters["device"]]
+    moments = microseconds(counters["start_ns"].to_numpy() + one.shift_ns)
+    return counter_texts(counters, joined([pl.Series(numbers, dtype=pl.String), moments], counters.height))
 
 
 def _launches(one: _Placed) -> tuple[Ints, Ints]:

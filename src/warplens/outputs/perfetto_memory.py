@@ -1,4 +1,4 @@
-"""Allocations of a trace as events of a Chrome trace."""
+"""Allocations and counters of a trace as events of a Chrome trace."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ def memory_texts(memory: pl.DataFrame, places: pl.Series) -> Iterator[pl.Series]
     totals = memory.select(allocated="allocated_bytes", reserved="reserved_bytes")
     counters = _events('{"ph":"C","name":', memory["device"] + " memory", places, totals)
     yield counters.filter(memory["allocated_bytes"] >= 0)
+
+
+def counter_texts(counters: pl.DataFrame, places: pl.Series) -> pl.Series:
+    """Readings of GPUs (power, clocks …), each a counter of its GPU's process; `places` has process and moment."""
+    names = counters["counter"] + " (" + counters["unit"] + ")"
+    return _events('{"ph":"C","name":', names, places, counters.select("value"))
 
 
 def _allocations(memory: pl.DataFrame) -> pl.DataFrame:

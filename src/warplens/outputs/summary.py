@@ -16,6 +16,7 @@ from warplens.model.table import Table
 from warplens.model.time_base import TimeBase, time_base
 from warplens.outputs.document import Document
 from warplens.outputs.furthest import furthest_text
+from warplens.outputs.power_text import power_text
 from warplens.outputs.summary_lists import (
     Line,
     bar,
@@ -101,6 +102,7 @@ def render_summary(
         *_findings(tables["findings"], width, is_per_step=bool(len(tables["steps"]))),
         *(_furthest(tables["roofline"], width) if not len(tables["findings"]) else []),
         *_times(tables, width),
+        *_power(tables, width),
         *_memory(tables, width),
         *_categories(tables["kernel_categories"], width),
         *(kernel_list(tables["kernels"], width) if len(tables["kernels"]) else host_op_list(tables["ops"], width)),
@@ -215,6 +217,12 @@ def _memory(tables: dict[str, Table], width: int) -> list[Line]:
         return []
     whose = "of the snapshot: " if "memory_other_run" in tables["quality"].frame["code"] else ""
     return _labelled("memory", whose + memory_text(peak), width)
+
+
+def _power(tables: dict[str, Table], width: int) -> list[Line]:
+    """What the GPU draws, where that was sampled."""
+    text = power_text(tables.get("gpu_counters"), tables.get("step_energy"))
+    return _labelled("power", text, width) if text else []
 
 
 def _replay(tables: dict[str, Table], width: int) -> list[Line]:

@@ -20,10 +20,12 @@ from warplens.readers.shared import stored_file
 from warplens.readers.shared.stored_file import StoredFile
 
 if TYPE_CHECKING:
+    from warplens.readers.bundle.counters import RecordedCounters
     from warplens.readers.bundle.launches import Launches
     from warplens.readers.bundle.light import StoredLightPass
     from warplens.readers.bundle.memory import StoredMemory
     from warplens.readers.bundle.reader import Bundle
+    from warplens.readers.bundle.timing import PlainWindow
     from warplens.readers.shared.graph_files import GraphFiles
 
 
@@ -50,6 +52,10 @@ class Input(msgspec.Struct):
     """Steps of the same run with the GPU's activity only."""
     launches: Launches | None = None
     """Triton kernels that the program launched itself."""
+    counters: RecordedCounters | None = None
+    """Readings of the GPUs that were sampled beside the profile."""
+    plain_windows: tuple[PlainWindow, ...] = ()
+    """Unrecorded steps of the same run that were timed."""
     graphs: tuple[GraphFiles, ...] = ()
     """Captures of the trace's graphs, as the user gives them."""
     bundle: Bundle | None = None
@@ -74,6 +80,10 @@ class Input(msgspec.Struct):
             from warplens.readers.bundle.launches import join as join_launches
 
             profile = join_launches(profile, self.launches)
+        if self.counters is not None and isinstance(profile, Trace):
+            from warplens.readers.bundle.counters import join as join_counters
+
+            profile = join_counters(profile, self.counters, self.plain_windows)
         if self.calls is None:
             return profile
         join = self._with_arguments if arguments else self._with_collectives
@@ -168,5 +178,7 @@ def _of_bundle(path: Path, bundle_files: Bundle) -> Input:
         memory=bundle_files.memory,
         light=bundle_files.light,
         launches=bundle_files.launches if is_torch else None,
+        counters=bundle_files.counters,
+        plain_windows=bundle_files.plain_windows,
         bundle=bundle_files if is_torch else None,
     )

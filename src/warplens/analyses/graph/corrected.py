@@ -50,7 +50,10 @@ def corrected_trace(work: Workspace) -> Trace:
         )
     )
     note = Note("corrected_times", detail=cost.note)
-    moved = replace(trace, steps=steps, memory=memory)
+    # Samples have the clock of the run as it was.
+    moved = replace(
+        trace, steps=steps, memory=memory, counters=trace.counters.clear(), plain_windows=trace.plain_windows.clear()
+    )
     return moved.with_columns(note, start_ns=_rounded(starts - origin), dur_ns=_rounded(ends - starts))
 
 

@@ -104,7 +104,10 @@ def _without_time(trace: Trace, cuts: Union) -> Trace:
         pl.Series("start_ns", moved(trace.memory["start_ns"].to_numpy()), dtype=pl.Int64)
     )
     timed = trace.with_columns(start_ns=begin, dur_ns=moved(start + trace.ints("dur_ns")) - begin)
-    return replace(timed, steps=steps, memory=memory)
+    # Samples are of all phases.
+    return replace(
+        timed, steps=steps, memory=memory, counters=trace.counters.clear(), plain_windows=trace.plain_windows.clear()
+    )
 
 
 def _renumbered(served: Served, chosen: Bools, kept_gpu: Bools, cuts: Union) -> Served:

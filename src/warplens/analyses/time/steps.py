@@ -54,8 +54,8 @@ Window = tuple[int, int]
 
 def steps(work: Workspace) -> Table:
     frame = work.gpu
-    launched = _launched(frame)
-    windows = _windows(launched)
+    launched = launched_by_step(frame)
+    windows = step_windows(launched)
     last = max(windows, key=lambda step: windows[step], default=None)
     everything = device_work(work, None if frame["device"].n_unique() > 1 else frame["device"].first())  # type: ignore[arg-type]
     first_launch = _first_launches(work)
@@ -71,7 +71,7 @@ def steps(work: Workspace) -> Table:
     return Table.from_rows("steps", "one row per step", COLUMNS, rows, *_notes(work), *_long_before(rows))
 
 
-def _launched(frame: pl.DataFrame) -> dict[int, StepWork]:
+def launched_by_step(frame: pl.DataFrame) -> dict[int, StepWork]:
     start, duration = pl.col("start_ns"), pl.col("dur_ns")
     sums = (start.min(), (start + duration).max().alias("end_ns"), pl.len(), duration.sum())
     rows = frame.filter(pl.col("step") >= 0).group_by("step").agg(*sums)
@@ -97,7 +97,7 @@ def _long_before(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def _windows(launched: dict[int, StepWork]) -> dict[int, Window]:
+def step_windows(launched: dict[int, StepWork]) -> dict[int, Window]:
     """From each step's first kernel to the next one's; the last is cut as far before its end as the others are.
 
     Work that overlaps the next step (a copy or a collective on another stream) lies past the cut of every step but the

@@ -84,6 +84,9 @@ class ProfileVerb(Verb):
         parser.add_argument(
             "--memory", action="store_true", help="record memory allocations, and the CUDA allocator's snapshot"
         )
+        parser.add_argument("--counters", action=argparse.BooleanOptionalAction, default=False,
+                            help="sample the GPU's power, clocks, utilisation, temperature and memory with NVML while "
+                                 "steps are recorded or timed")  # fmt: skip
         parser.add_argument("--execution-trace", choices=("step", "all", "none"), default="step",
                             help="record PyTorch's ExecutionTrace: of one extra step (default), or of all steps, which "
                                  "makes them several times slower")  # fmt: skip
@@ -123,6 +126,7 @@ class ProfileVerb(Verb):
             warmup=args.warmup,
             light_steps=args.light_steps,
             graph_captures=args.graph_captures,
+            counters=args.counters,
             sync_events=os.environ.get(SYNC_EVENTS) != "0",
         )
         target = of_rank(Path(args.output or program.name + SUFFIX), number, world)

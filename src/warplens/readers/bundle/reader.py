@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from warplens.bundle_files import (
+    COUNTERS,
     ENVIRONMENT,
     EXECUTION_STEP,
     EXECUTION_TRACE,
@@ -30,16 +31,18 @@ from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed
 from warplens.readers.bundle.contents import Contents, FolderContents, ZipContents
+from warplens.readers.bundle.counters import RecordedCounters
+from warplens.readers.bundle.counters import parse as parse_counters
 from warplens.readers.bundle.launches import Launches
 from warplens.readers.bundle.launches import parse as parse_launches
 from warplens.readers.bundle.light import StoredLightPass
 from warplens.readers.bundle.manifest import NOT_JSON, Manifest, environment_facts, parse_manifest
 from warplens.readers.bundle.memory import StoredMemory, memory_of
-from warplens.readers.bundle.timing import Timing
+from warplens.readers.bundle.timing import PlainWindow, Timing
 from warplens.readers.bundle.timing import parse as parse_timing
 from warplens.readers.shared.stored_file import DAMAGED_ZIP, StoredFile
 
-USED: Final = (ENVIRONMENT, EXECUTION_TRACE, EXECUTION_STEP, LAUNCHES, TIMING, LIGHT_TRACE)
+USED: Final = (ENVIRONMENT, EXECUTION_TRACE, EXECUTION_STEP, LAUNCHES, TIMING, LIGHT_TRACE, COUNTERS)
 """What is read besides the manifest and the profile; all else is left where it is."""
 
 
@@ -123,6 +126,27 @@ class Bundle:
         except (KeyError, *NOT_JSON):
             return None  # the damaged file is named in the notes
 
+    @cached_property
+    def _counters(self) -> RecordedCounters | Note | None:
+        """What was sampled of the GPUs; a note where it cannot be read, None where nothing was."""
+        text = self.files.get(COUNTERS)
+        if text is None:
+            return None
+        try:
+            return parse_counters(text)
+        except NOT_JSON as error:
+            return Note("counters_damaged", detail=str(error))
+
+    @property
+    def counters(self) -> RecordedCounters | None:
+        """What was sampled of the GPUs; None where there is nothing, or its file is damaged."""
+        return None if isinstance(self._counters, Note) else self._counters
+
+    @property
+    def plain_windows(self) -> tuple[PlainWindow, ...]:
+        """Unrecorded steps that were timed."""
+        return self._timing.windows if isinstance(self._timing, Timing) else ()
+
     @property
     def light(self) -> StoredLightPass | None:
         """The steps that were recorded with the GPU's activity only, not read yet."""
@@ -148,7 +172,10 @@ class Bundle:
             notes.append(Note("bundle_damaged", len(damaged), ", ".join(damaged)))
         if self.contents.links:
             notes.append(Note("bundle_links", len(self.contents.links), ", ".join(self.contents.links)))
-        return [*notes, *self.own_notes, *self._environment[1], *self._timing_notes()]
+        return [*notes, *self.own_notes, *self._environment[1], *self._timing_notes(), *self._counter_notes()]
+
+    def _counter_notes(self) -> list[Note]:
+        return [self._counters] if isinstance(self._counters, Note) else []
 
     def _timing_notes(self) -> list[Note]:
         if isinstance(self._timing, Note):

@@ -19,6 +19,8 @@ class PlainWindow(msgspec.Struct, frozen=True):
     steps: int
     seconds: float
     step_seconds: tuple[float, ...] = ()
+    start_ns: int = 0
+    """When it began: nanoseconds since 1970; 0 in older bundles."""
 
     @property
     def step_ns(self) -> float:

@@ -14,6 +14,7 @@ const GROUPS: [title: string, tables: string[]][] = [
     "Memory",
     ["memory_peak", "memory_modules", "memory_failures", "memory_timeline", "allocations", "fragmentation", "memory", "memory_ops"],
   ],
+  ["Power and clocks", ["step_energy", "gpu_counters", "counter_timeline"]],
   ["Communication", ["comm"]],
   ["Events", ["gpu_events", "host_events", "call_tree"]],
   ["Calls", ["call_paths", "tree", "execution_trace", "arguments"]],

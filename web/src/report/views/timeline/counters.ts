@@ -18,6 +18,10 @@ interface Source {
   heldBefore?: boolean;
   /** The table with what was there at the peak. */
   holders?: string;
+  /** A column with the unit of each row, where the columns have none of their own. */
+  units?: string;
+  /** The tracks that are shown at full height, by the first of what tells them apart; all where it is not given. */
+  tall?: string[];
 }
 
 const SOURCES: Source[] = [
@@ -32,7 +36,16 @@ const SOURCES: Source[] = [
     holders: "memory_peak",
   },
   { table: "queue_timeline", title: "Queue", by: ["device", "stream"], not: ["start_ms"], line: "length_mean", stacked: false },
-  { table: "counter_timeline", title: "", by: ["counter", "device"], not: ["start_ms"], stacked: false },
+  {
+    table: "counter_timeline",
+    title: "",
+    by: ["counter", "device"],
+    not: ["start_ms"],
+    line: "limit",
+    stacked: false,
+    units: "unit",
+    tall: ["power", "SM clock"],
+  },
 ];
 
 /** From the bottom up; what is not listed follows in grey tones. */
@@ -79,6 +92,8 @@ export class Counter {
     readonly which: [column: string, value: string][],
     /** Whether the first row stands for the time before it too. */
     readonly heldBefore = false,
+    /** Whether it is shown at full height unless the reader folds it. */
+    readonly tall = true,
   ) {
     this.total = starts.map((_, row) => {
       const values = series.map(({ values: own }) => own[row] || 0);
@@ -229,11 +244,12 @@ function trackOf(app: App, source: Source, table: Table, drawn: Column[], rows: 
     series,
     line?.values.some((value) => value > 0) ? line : null,
     source.stacked,
-    shownColumns[0]?.unit ?? "",
+    (source.units && table.has(source.units) ? table.text(source.units, rows[0]) : shownColumns[0]?.unit) ?? "",
     source.table,
     source.holders && app.hasTable(source.holders) ? source.holders : "",
     which,
     source.heldBefore,
+    !source.tall || source.tall.includes(which[0]?.[1]),
   );
 }
 

@@ -164,7 +164,7 @@ export class Model implements Picture {
     this.switch(track.key, !this.isOpen(track), this.opensByDefault(track));
   }
   private opensByDefault(track: Track): boolean {
-    return !(track instanceof Lane) || track.opensByDefault || this.holds(track);
+    return track instanceof Lane ? track.opensByDefault || this.holds(track) : track.tall;
   }
 
   isPinned(track: Track): boolean {
