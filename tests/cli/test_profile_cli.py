@@ -88,6 +88,7 @@ def test_steps_of_a_script_with_everything_beside_them(folder: Path) -> None:
         "1",
         "--memory",
         "--stacks",
+        "--counters",
         "train.py",
         "--lr",
         "3",
@@ -95,6 +96,7 @@ def test_steps_of_a_script_with_everything_beside_them(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "arguments ['--lr', '3']" in done.stdout
     assert "no GPU visible to PyTorch" in done.stderr
+    assert "note: no GPU counters: no " in done.stderr
     assert "next: warplens report steps" in done.stderr
     found = opened(folder / "steps")
     assert len(found.table("steps")) == 2
