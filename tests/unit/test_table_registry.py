@@ -12,6 +12,7 @@ from msgspec.structs import replace
 import warplens
 from support import ROOT
 from warplens.analyses import (
+    COUNTER_TABLES,
     EVENT_TABLES,
     GRAPH_TABLES,
     MEMORY_TABLES,
@@ -47,7 +48,9 @@ def made(registry: Mapping[str, TableEntry[Any]], source: object) -> list[str]:
 
 
 def test_every_entry_makes_the_table_of_its_name() -> None:
-    assert made(TRACE_TABLES, EMPTY) == [name for name in TRACE_TABLES if name not in SERVING_TABLES]
+    absent = {*SERVING_TABLES, *COUNTER_TABLES}
+    assert made(TRACE_TABLES, EMPTY) == [name for name in TRACE_TABLES if name not in absent]
+    assert [entry(EMPTY).name for entry in COUNTER_TABLES.values()] == list(COUNTER_TABLES)
     assert made(REPLAY_TABLES, empty_result()) == list(REPLAY_TABLES)
     assert made(DIFF_TABLES, pair(EMPTY, EMPTY)) == list(DIFF_TABLES)
     assert made(PATH_TABLES, path_work("proton/scopes.hatchet.gz")) == list(PATH_TABLES)
@@ -56,7 +59,7 @@ def test_every_entry_makes_the_table_of_its_name() -> None:
 def test_tables_of_a_replay_exist_where_the_trace_was_opened_with_its_result() -> None:
     without = replace(EMPTY, replayed=None, read_memory=None)
     absent = [entry for entry in TRACE_TABLES.values() if not entry.exists(without)]
-    absent = [entry for entry in absent if entry.name not in {*MEMORY_TABLES, *SERVING_TABLES}]
+    absent = [entry for entry in absent if entry.name not in {*MEMORY_TABLES, *SERVING_TABLES, *COUNTER_TABLES}]
     assert [entry.name for entry in absent] == list(REPLAY_TABLES)
     with pytest.raises(UsageError, match="table replay needs the result of a replay"):
         absent[0](without)
