@@ -128,6 +128,19 @@ def test_unrecorded_steps_have_the_energy_of_the_window_before_the_recording(tmp
     assert first["energy_j"] == pytest.approx(7.5)
 
 
+def test_short_steps_have_the_energy_of_the_longest_window_after_the_recording(tmp_path: Path) -> None:
+    begin = origin() - 50 * MS
+    windows = [
+        {"position": "before", "steps": 10, "seconds": 0.03, "start_ns": begin},
+        {"position": "after", "steps": 2, "seconds": 0.006, "start_ns": begin + 1000 * MS},
+        {"position": "after", "steps": 330, "seconds": 1.0, "start_ns": begin + 1100 * MS},
+    ]
+    profile = opened(bundle(tmp_path, samples(begin, 150, 20 * MS), windows=windows))
+    unrecorded = [row for row in rows(profile, "step_energy") if row["part"] == "unrecorded steps"]
+    assert [row["steps"] for row in unrecorded] == [330]
+    assert unrecorded[0]["energy_j"] == pytest.approx(600 / 330)
+
+
 @pytest.mark.parametrize("spacing", [40, 400])
 def test_a_window_with_fewer_than_three_samples_has_no_energy(tmp_path: Path, spacing: int) -> None:
     profile = opened(bundle(tmp_path, samples(origin() - 400 * MS, 40, spacing * MS)))

@@ -187,6 +187,41 @@ def test_a_recording_with_all_its_parts_waits_for_the_gpu_only_around_what_it_ti
     assert backend.notes == []
 
 
+def test_with_counters_a_second_of_steps_is_timed_after_the_other_windows(
+    tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = (0.01 * turn for turn in range(10**6))
+    made = torch_backend.PlainSteps
+    monkeypatch.setattr(
+        torch_backend, "PlainSteps", lambda *given, **named: made(*given, **named, clock=lambda: next(seconds))
+    )
+    _, folder = recorded(tmp_path, 140, steps=2, wait=8, light_steps=3, counters=True)
+    timing = json.loads((folder / "timing.json").read_text())
+    assert [(window["position"], window["steps"]) for window in timing["windows"]] == [
+        ("before", 6),
+        ("after", 2),
+        ("after", 8),
+        ("after", 100),
+    ]
+    assert all(window["start_ns"] > 1e18 for window in timing["windows"])
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(0.0, []), (0.5, [(2, 0.5), (4, 1.0)]), (2.0, [(2, 2.0)])])
+def test_the_window_for_samples_takes_about_a_second(seconds: float, steps: list[tuple[int, float]]) -> None:
+    clock = (turn * seconds / 2 for turn in range(10**6))
+    plain = PlainSteps(lambda: True, clock=lambda: next(clock))
+    plain.begin_sampled()
+    assert not plain.is_open, "no time of a step is known yet"
+    if seconds:
+        plain.begin("after", 2)
+        plain.mark()
+        plain.mark()
+    plain.begin_sampled()
+    for _ in range(10):
+        plain.mark()
+    assert [(window.steps, window.seconds) for window in plain.windows] == steps
+
+
 @pytest.mark.parametrize(("steps", "light"), [(6, 2), (5, 1), (4, 0)])
 def test_of_a_light_pass_that_the_program_does_not_finish_whole_steps_are_kept(
     tmp_path: Path, asked: list[str], steps: int, light: int

@@ -6,6 +6,7 @@ that its time is that of all its steps' work, wherever the host was ahead.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +23,10 @@ MOST_STEPS: Final = 10
 AFTER_STEPS: Final = (LEAST_STEPS, MOST_STEPS - LEAST_STEPS)
 """Windows after the recorded steps, one after the other. How many steps are to come is not known, and a window counts
 only with the wait at its last mark, so a short one comes first."""
+
+SAMPLED_SECONDS: Final = 1.0
+"""Of the window after those, where counters are sampled: ten steps may be over before power is read twice."""
+MOST_SAMPLED_STEPS: Final = 5000
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,14 @@ class PlainSteps:
             self._position, self._steps = position, steps
             self._start_ns = self._now_ns()
             self._marks = [self._clock()]
+
+    def begin_sampled(self) -> None:
+        """Open a window that is long enough for a mean of samples, by the last one's times; none where that one is."""
+        if not self.windows or self.windows[-1].seconds >= SAMPLED_SECONDS:
+            return
+        last = self.windows[-1]
+        steps = math.ceil(SAMPLED_SECONDS * last.steps / last.seconds) if last.seconds > 0 else MOST_SAMPLED_STEPS
+        self.begin(AFTER, min(steps, MOST_SAMPLED_STEPS))
 
     @property
     def is_open(self) -> bool:

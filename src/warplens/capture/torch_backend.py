@@ -155,6 +155,8 @@ class TorchBackend:
                 self._try(self._warm)
             if (window := self._phases.plain_window()) is not None and not self._is_over:
                 self._plain.begin(*window)
+            elif self._phases.begins_sampled and not self._is_over:
+                self._plain.begin_sampled()
         self._fold_piece(PIECE_SECONDS)
         if after == MEASURED:
             self._open_mark()

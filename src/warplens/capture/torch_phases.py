@@ -91,6 +91,15 @@ class RecordingPhases:
             begin += steps
         return None
 
+    @property
+    def begins_sampled(self) -> bool:
+        """Whether the windows of plain steps end with the step before: one for samples of counters may follow."""
+        return (
+            self._plan.counters
+            and self._done_at is not None
+            and self.steps_seen == self._done_at + 1 + sum(AFTER_STEPS)
+        )
+
     def notes(self, light_steps: int) -> list[str]:
         """What of the plan could not be had; `light_steps` of the light pass are whole."""
         plan = self._plan

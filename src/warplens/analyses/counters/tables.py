@@ -143,10 +143,12 @@ def _device_energy(work: Workspace, device: int) -> Iterator[dict[str, Any]]:
     counters = work.trace.counters
     power = series_of(counters, device, POWER)
     clock, temperature = (series_of(counters, device, name) for name in (SM_CLOCK, TEMPERATURE))
+    seen: set[str] = set()
     for part in _parts(work, device):
         watts = power.mean(part.windows)
-        if watts is None:
+        if watts is None or (part.part == UNRECORDED and UNRECORDED in seen):
             continue
+        seen.add(part.part)
         seconds = sum(end - begin for begin, end in part.windows) / 1e9
         yield {
             "device": device,
@@ -166,20 +168,20 @@ def _device_energy(work: Workspace, device: int) -> Iterator[dict[str, Any]]:
 def _parts(work: Workspace, device: int) -> Iterator[_Part]:
     """What the energy of a GPU is given for; a window that is too short has none."""
     plain = work.trace.plain_windows
-    # After a recording the profiler stays loaded: steps before it are what the program costs by itself.
-    for position in ("before", "after"):
-        rows = plain.filter(pl.col("position") == position)
-        if rows.height:
-            windows = list(rows.select("start_ns", "end_ns").iter_rows())
-            yield _Part(UNRECORDED, windows, int(rows["steps"].sum()))
-            break
+    # After a recording the profiler stays loaded: steps before it are what the program costs by itself. The first
+    # window that is long enough counts.
+    ordered = plain.with_columns((pl.col("position") == "before").alias("is_before"))
+    for steps, *window in (
+        ordered.sort("is_before", "steps", descending=True).select("steps", "start_ns", "end_ns").iter_rows()
+    ):
+        yield _Part(UNRECORDED, [(window[0], window[1])], steps)
     gpu = work.gpu.filter(pl.col("device") == device)
     windows_by_step = step_windows(launched_by_step(gpu))
     if windows_by_step:
-        ordered = sorted(windows_by_step.items(), key=lambda item: item[1])
-        yield _Part(RECORDED, [(ordered[0][1][0], ordered[-1][1][1])], len(ordered))
-        for step, window in ordered:
-            yield _Part(STEP, [window], 1, step)
+        in_order = sorted(windows_by_step.items(), key=lambda item: item[1])
+        yield _Part(RECORDED, [(in_order[0][1][0], in_order[-1][1][1])], len(in_order))
+        for number, step_window in in_order:
+            yield _Part(STEP, [step_window], 1, number)
     elif gpu.height:
         begin, end = gpu["start_ns"].min(), (gpu["start_ns"] + gpu["dur_ns"]).max()
         yield _Part(WHOLE, [(int(begin), int(end))], 0)  # type: ignore[arg-type]
