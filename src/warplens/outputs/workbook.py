@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -92,32 +93,45 @@ def _storable(series: pl.Series) -> pl.Series:
     """The column as something a cell can hold: booleans, finite numbers or texts."""
     import polars as pl
 
+    from warplens.outputs.sheet_rows import distinct_texts
+
     dtype = series.dtype
-    if dtype == pl.Boolean or (dtype.is_integer() and not series.cast(pl.Float64).abs().gt(MAX_EXACT).any()):
+    if dtype == pl.Boolean or (dtype.is_integer() and _largest(series) <= MAX_EXACT):
         return series
     if dtype.is_float() or dtype.is_decimal():
         numbers: pl.Series = series.cast(pl.Float64)
+        if math.isfinite(numbers.sum()):  # then every number is
+            return numbers
         return numbers.to_frame().select(pl.when(pl.first().is_finite()).then(pl.first())).to_series()
     texts: pl.Series = series.cast(pl.String)
-    distinct = texts.unique().drop_nulls()
-    written = distinct.to_list()
+    written = distinct_texts(texts)
     cells = [_text(text) for text in written]
     if cells == written:  # as nearly always; to replace each text by itself takes longer than all else here
         return texts
     stored: pl.Series = texts.replace_strict(
-        distinct, pl.Series(cells, dtype=pl.String), default=None, return_dtype=pl.String
+        pl.Series(written, dtype=pl.String), pl.Series(cells, dtype=pl.String), default=None, return_dtype=pl.String
     )
     return stored
 
 
+def _largest(numbers: pl.Series) -> float:
+    """The largest absolute value; 0 where there is none."""
+    least, most = numbers.min(), numbers.max()
+    return max(-least, most) if isinstance(least, int | float) and isinstance(most, int | float) else 0
+
+
 def _width(series: pl.Series) -> int:
     """Wide enough for the header with its filter button and for most cells; names end at 60 characters."""
+    import polars as pl
+
+    from warplens.outputs.sheet_rows import distinct_texts
+
+    content = 0  # of booleans, which are shorter than any column is
     if series.dtype.is_numeric():
-        largest = series.cast(float).abs().max()
-        content = len(f"{largest:,.1f}") + 2 if isinstance(largest, float) and largest < 1e18 else 0
-    else:
-        longest = series.cast(str).str.len_chars().max()
-        content = longest + 2 if isinstance(longest, int) else 0
+        largest = _largest(series)
+        content = len(f"{largest:,.1f}") + 2 if series.count() and largest < 1e18 else 0
+    elif series.dtype == pl.String:
+        content = max(map(len, distinct_texts(series)), default=-2) + 2
     return min(60, max(8, len(series.name) + 4, content))
 
 
