@@ -48,7 +48,8 @@ for _ in range(40):
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("capture")
     (folder / "train.py").write_text(TRAIN)
-    command = [sys.executable, "-m", "warplens", "profile", "--steps", "3", "--wait", "12", "-o", "run", "train.py"]
+    options = ["--steps", "3", "--wait", "12", "--counters", "-o", "run"]
+    command = [sys.executable, "-m", "warplens", "profile", *options, "train.py"]
     environment = {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1])}
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=HANG_SECONDS)
     assert done.returncode == 0, done.stderr
@@ -97,3 +98,13 @@ def test_the_light_pass_launches_the_same_kernels_in_less_time(profile: warplens
 def test_waits_are_recorded(profile: warplens.Profile) -> None:
     names = {profile.trace.names[code] for code in profile.trace.ints("name")[profile.trace.rows_of("sync")].tolist()}
     assert any("Sync" in name for name in names), "of .item()"
+
+
+def test_power_and_clocks_are_sampled_while_steps_are_timed_and_recorded(profile: warplens.Profile) -> None:
+    """The 40 steps end before the last window does."""
+    counters = profile.trace.counters
+    readings = {name: counters.filter(counter=name)["value"].to_list() for name in ("power", "SM clock")}
+    assert readings["power"] and all(10 < watts < 2000 for watts in readings["power"])
+    assert readings["SM clock"] and all(100 < clock < 5000 for clock in readings["SM clock"])
+    assert counters.filter(counter="power")["limit"].drop_nulls().len()
+    assert profile.trace.plain_windows["steps"].to_list() == [10, 2, 8]
