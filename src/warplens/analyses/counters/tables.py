@@ -20,7 +20,7 @@ from warplens.model.counters import ENERGY, POWER, SM_CLOCK, TEMPERATURE
 from warplens.model.table import Column, Table, frame_of_rows
 
 SPARE_NS: Final = 200_000_000
-"""Before the trace and after it: samples there show where power came from, and where it went."""
+"""Before the trace: a reading that is not older holds at its beginning."""
 UNRECORDED, RECORDED, STEP, WHOLE = "unrecorded steps", "recorded steps", "step", "whole trace"
 DEVICE = Column("device", "GPU number", "", pl.Int32)
 COUNTER = Column(
@@ -110,10 +110,11 @@ def step_energy(work: Workspace) -> Table:
 
 def counter_timeline(work: Workspace) -> Table:
     begin, end = _extent(work)
-    near = _shown(work).filter(pl.col("start_ns").is_between(begin - SPARE_NS, end + SPARE_NS))
-    parts = [_thinned(part) for part in near.partition_by("device", "counter", maintain_order=True)]
-    frame = pl.concat([near.clear(), *parts]).with_columns((pl.col("start_ns") / 1e6).alias("start_ms"))
-    notes = [f"{near.height:,} readings thinned to {frame.height:,}"] if frame.height < near.height else []
+    near = _shown(work).filter(pl.col("start_ns").is_between(begin - SPARE_NS, end))
+    held = [_from_last_before(part, begin) for part in near.partition_by("device", "counter", maintain_order=True)]
+    readings = sum(part.height for part in held)
+    frame = pl.concat([near.clear(), *map(_thinned, held)]).with_columns((pl.col("start_ns") / 1e6).alias("start_ms"))
+    notes = [f"{readings:,} readings thinned to {frame.height:,}"] if frame.height < readings else []
     return Table.from_frame(
         "counter_timeline", "one row per GPU, counter and moment", TIMELINE,
         frame.select(column.name for column in TIMELINE), *notes,
@@ -132,6 +133,12 @@ def _extent(work: Workspace) -> Window:
     """From the first event of the trace to the last one's end."""
     start, duration = work.trace.ints("start_ns"), work.trace.ints("dur_ns")
     return (int(start.min()), int((start + duration).max())) if len(start) else (0, 0)
+
+
+def _from_last_before(counter: pl.DataFrame, begin: int) -> pl.DataFrame:
+    """Without the readings that are over when the trace begins."""
+    first = int(np.searchsorted(counter["start_ns"].to_numpy(), begin, side="right"))
+    return counter[max(0, first - 1) :]
 
 
 def _thinned(counter: pl.DataFrame) -> pl.DataFrame:
