@@ -16,7 +16,8 @@ from typing import NamedTuple, cast
 import msgspec
 
 from warplens.readers.kineto.records import DECODERS, HEADER_DECODER, UNREADABLE, KinetoEvent, KinetoHeader
-from warplens.readers.kineto.slow_scan import SlowScan, is_cut
+from warplens.readers.kineto.slow_scan import SlowScan
+from warplens.readers.shared.json_value import is_cut
 
 PIECE_BYTES = 1 << 17
 """Small pieces reuse the same memory, still in the cache: pieces of 1 MB cost 40 % more CPU."""
@@ -118,6 +119,8 @@ class EventReader:
                 start, passed, own = array.end(), passed + own, 0
             own += depth == DEPTH_OF_EVENTS and token[0] == b"{" and start >= 0
             depth += DEEPER.get(token[0], 0)
+            if depth <= 0:  # what follows is not of this object
+                break
         return LaterArray(start, passed) if start >= 0 else None
 
 
