@@ -24,8 +24,8 @@ from warplens.errors import FormatError
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.readers.kineto.records import UNREADABLE
-from warplens.readers.kineto.slow_scan import is_cut
 from warplens.readers.shared.gc_pause import gc_paused
+from warplens.readers.shared.json_value import is_cut, value_at
 
 EMPTY: Final = Raw(b"[]")
 HEAD_BYTES: Final = 1 << 16
@@ -199,7 +199,7 @@ def _salvage(piece: str, layout: NodeLayout[N], damage: Counter[str], *, is_last
     error: Exception | None = None
     for candidate in (piece, layout.name.sub(_escaped, piece, count=1)):
         try:
-            _, end = json.JSONDecoder(strict=False).raw_decode(candidate)
+            _, end = value_at(candidate, 0)
             node = layout.node.decode(candidate[:end].encode())
         except (ValueError, *UNREADABLE) as reason:
             error = error or reason

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from warplens.readers.kineto.records import EVENT_DECODER, UNREADABLE, KinetoArgs, KinetoEvent
+from warplens.readers.shared.json_value import is_cut, value_at
 
 NEXT_EVENT = re.compile(r"\}\s*,\s*\{")
 SEPARATORS = re.compile(r"[\s,\0\]]*")
@@ -31,14 +32,12 @@ class SlowScan:
         self.wants_more = False
 
     def run(self, until: int, *, final: bool) -> list[KinetoEvent]:
-        # Not strict: a bare newline or escape character inside a name does not make the event unreadable.
-        decoder = json.JSONDecoder(strict=False)
         events: list[KinetoEvent] = []
         self._skip_separators()
         while self.position < min(until, len(self.text)) and not self.closed:
             start = self.position
             try:
-                value, self.position = decoder.raw_decode(self.text, start)
+                value, self.position = value_at(self.text, start)
             except (ValueError, RecursionError) as error:
                 if not self._recover(start, error, final):
                     break
@@ -109,14 +108,6 @@ class SlowScan:
 NAMES_AND_IDS = ("name", "pid", "tid", "id")
 TOO_DEEP = "(nested too deep)"
 STREAM_HANDLE = re.compile(r"0x[0-9a-fA-F]{1,16}")
-PART_OF_TOKEN = re.compile(r"[\w.+-]*\Z")
-
-
-def is_cut(error: Exception) -> bool:
-    """Whether all was well up to the end of the text: then the entry goes on beyond it."""
-    if not isinstance(error, json.JSONDecodeError) or error.msg.startswith("Extra data"):
-        return False
-    return error.msg.startswith("Unterminated string") or PART_OF_TOKEN.match(error.doc, error.pos) is not None
 
 
 def _salvage(value: dict[str, object]) -> tuple[KinetoEvent, bool]:

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct, field
 
-from warplens.readers.kineto.slow_scan import is_cut
+from warplens.readers.shared.json_value import is_cut, value_at
 
 ARRAY_START: Final = re.compile(r'"traceEvents"\s*:\s*\[')
 NEXT_EVENT: Final = re.compile(r"\}\s*,\s*\{")
@@ -105,14 +105,13 @@ class _Scan(Generic[E]):
 
     def _read_array(self, position: int) -> int:
         """Reads the events from a position inside an array on; returns the position after the array."""
-        decoder = json.JSONDecoder(strict=False)
         while True:
             entry = NOT_A_SEPARATOR.search(self.text, position)
             position = entry.start() if entry else len(self.text)
             if self.text.startswith("]", position):
                 return position + 1
             try:
-                value, position = decoder.raw_decode(self.text, position)
+                value, position = value_at(self.text, position)
             except (ValueError, RecursionError) as error:
                 position = self._next_event(position, error)
                 if position < 0:
