@@ -8,7 +8,7 @@ NATIVE := src/warplens/libwarplens_native.so
 SAMPLE := samples/kineto/gpt2_train_step.json.gz
 DEMO := build/demo
 
-.PHONY: demo check test soak lint types arrows collected native fast unit collected-unit web page docs golden picture clean
+.PHONY: demo check test soak lint types arrows rewritten native fast unit rewritten-unit web page docs golden picture clean
 
 demo: $(VENV)/installed
 	@$(BIN)/warplens report $(SAMPLE) -o $(DEMO)/report.html -o $(DEMO)/tables/ -o $(DEMO)/report.xlsx --force
@@ -21,27 +21,30 @@ demo: $(VENV)/installed
 check: lint types arrows fast
 
 # While Python's packages are installed, on one core and partly waiting for a disk, the page is checked and the browsers
-# and compilers of the tests are installed. The tests wait for programs a part of their time, in which both cores have
-# the types and the documentation to check.
+# and compilers of the tests are installed. What checks the code itself needs no PyTorch, and so has the other core while
+# that is installed. The tests wait for programs a part of their time, in which it goes on.
 test:
-	@$(MAKE) --no-print-directory -j6 BEHIND='nice -n 10' page lint types arrows docs collected-unit
+	@$(MAKE) --no-print-directory -j8 BEHIND='nice -n 10' page lint types arrows docs rewritten-unit
 
 # Whole runs beside busy processes: no test may depend on how fast the machine is. `make soak RUNS=2 WORKERS=8`
 RUNS ?= 5
 soak:
 	@sh tests/soak.sh $(RUNS)
 
-lint: $(VENV)/dev
+lint: $(VENV)/checks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/dev
+types: $(VENV)/checks
 	$(BEHIND) $(BIN)/mypy
 
-arrows: $(VENV)/dev
+arrows: $(VENV)/checks
 	$(BEHIND) $(BIN)/lint-imports
 
 # Leaves the tests as bytecode: each worker of `unit` would otherwise prepare all of them for itself, 15 s of CPU.
+rewritten: $(VENV)/checks
+	@$(BEHIND) $(BIN)/python tests/rewrite_tests.py || $(MAKE) --no-print-directory collected
+
 collected: $(VENV)/dev
 	@found=$$(PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq) || { echo "$$found"; exit 1; }
 
@@ -62,7 +65,7 @@ WORKERS ?= $$(($$(nproc 2>/dev/null || echo 1) + 1))
 unit: $(VENV)/dev $(VENV)/tools native
 	MAKEFLAGS= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q
 
-collected-unit: collected $(VENV)/tools
+rewritten-unit: rewritten $(VENV)/dev $(VENV)/tools
 	@$(MAKE) --no-print-directory unit
 
 # The page's script and style are built from web/src and committed, so that installing needs no Node. Its types come from
@@ -81,7 +84,7 @@ page:
 	  test -z "$$WARPLENS_CI"; fi
 
 # Strict: a dead link, an unknown reference or a page outside the navigation fails.
-docs: $(VENV)/dev
+docs: $(VENV)/checks
 	NO_MKDOCS_2_WARNING=1 $(BEHIND) $(BIN)/python -m mkdocs build --quiet --strict
 
 golden: $(VENV)/dev
@@ -101,12 +104,22 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml
 # pip compiles on one core, and not this project; tests start hundreds of processes that import both. What cannot be
 # compiled, a template say, is no module. Half of all that is installed is never imported here.
 NOT_IMPORTED := /(tests?|benchmarks)/|/transformers/models/(?!auto|bert|bloom|gpt2|resnet)[^/]+/|$\
-  /site-packages/(pip|mypy|mypyc|fsspec|typer|urllib3|watchdog)/|/dask/(array|dataframe)/|/huggingface_hub/(cli|inference)/|$\
-  /numpy/(distutils|f2py|polynomial)/|/playwright/async_api/|/pydantic/v1/|/sympy/(parsing/autolev|physics|stats)/|$\
-  /torch/(_inductor/(fx_passes|kernel)|_vendor/quack|distributed/pipelining|testing/_internal/(distributed/rpc|generated|opinfo))/|$\
+  /site-packages/(backrefs|fontTools|fsspec|griffe|mypy|mypyc|pip|pydantic|pymdownx|typer|urllib3|watchdog)/|$\
+  /pygments/lexers/(?!__init__|_mapping|diff|python)|/dask/(array|dataframe)/|/huggingface_hub/(cli|inference)/|$\
+  /numpy/(distutils|f2py|polynomial)/|/playwright/async_api/|/sympy/(parsing/autolev|physics|stats)/|$\
+  /torch/(_inductor/(fx_passes|kernel)|_vendor/quack|distributed/pipelining)/|$\
+  /torch/testing/_internal/(?!__init__|common_dtype|logging_tensor|distributed/(__init__|fake_pg))|$\
   /transformers/(exporters|pipelines)/
-$(VENV)/dev: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev,dev-torch]'
+$(VENV)/checks: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
+	@touch $@ $(VENV)/installed
+
+# Only what the extra adds: with the project named again, its native reader would be compiled again, 11 s.
+ADDED := import importlib.metadata as m, re; $\
+  print(*(re.sub("(;| and) extra == .*", "", each) for each in m.requires("warplens") if "dev-torch" in each), sep="\n")
+$(VENV)/dev: $(VENV)/checks
+	@$(BIN)/python -c '$(ADDED)' >$(VENV)/dev-torch.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement $(VENV)/dev-torch.txt
 	@$(BIN)/python -m compileall -q -j 0 -x '$(NOT_IMPORTED)' $(VENV)/lib src >/dev/null 2>&1 || true
 	@touch $@ $(VENV)/installed
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import warplens
 
 FIRST_TS = 3_843_680_428_000
+gc.disable()  # while tests are collected: nothing of that may go, and looking for it took a tenth of the time
 
 # The same examples in every run, and none fails for taking long: that says how busy the machine is.
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -55,6 +56,7 @@ def pytest_collection_finish() -> None:
     """What is loaded by now stays: looking through it again and again for what may go took a seventh of all CPU time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 20, 20)
 
 
