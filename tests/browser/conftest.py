@@ -7,12 +7,15 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import warplens
+from page_profiles import opened_once
+from warplens.files import write_whole
+from warplens.outputs.html import page_bytes
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = [
@@ -24,6 +27,8 @@ MOST_KEPT = 6
 """Pages that stay loaded at once: each is a process of its own, with its memory."""
 HANG_MS = 300_000
 """The only limit of these tests, for starting, loading, waiting and saving: a hundred times what each takes."""
+FRESH = count()
+"""What makes an address another one."""
 SETTLED = Path(__file__).with_name("settled.js")
 ASK_EVERY_MS = 50
 """Not in every frame, which would make the browser draw all of them."""
@@ -123,10 +128,11 @@ class Opened:
 
     def goto(self, state: str = "", ready: str = READY) -> Opened:
         # A fresh address each time: changing only what follows # would not load the page again.
-        if self.page.url.partition("#")[0] == f"file://{self.path}":
-            self.page.goto("about:blank")
+        address = f"file://{self.path}"
+        if self.page.url.partition("#")[0] == address:
+            address += f"?{next(FRESH)}"  # an empty page in between would be a process more, 0.1 s
         self.requests.clear()
-        self.page.goto(f"file://{self.path}{'#' + state if state else ''}")
+        self.page.goto(f"{address}{'#' + state if state else ''}")
         self.js(PRESENT, [ready, HANG_MS])
         return self
 
@@ -238,13 +244,15 @@ TABLE = """name => {
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
-    """The page of a trace, written once."""
-    folder = tmp_path_factory.mktemp("pages")
+    """The page of a trace, written once for all the workers: it appears whole, so that none has to wait for another."""
+    own_folder = tmp_path_factory.getbasetemp()
+    folder = (own_folder.parent if "PYTEST_XDIST_WORKER" in os.environ else own_folder) / "pages"
+    folder.mkdir(exist_ok=True)
 
     def write(trace: Path) -> Path:
         path = folder / f"{trace.name}.html"
         if not path.exists():
-            warplens.report(trace, path, cache=False)
+            write_whole(path, page_bytes(opened_once(trace).document()))
         return path
 
     return write

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import warplens
+from page_profiles import opened_once
 from support import ROOT
 from warplens.outputs import plan_outputs, write
 
@@ -109,7 +110,7 @@ def test_saved_stacks_hold_both_traces(page: Any, comparison: warplens.Compariso
 
 
 def test_both_timelines_are_drawn_from_their_first_step(page: Any, comparison: warplens.Comparison) -> None:
-    profiles = [warplens.open(trace, cache=False) for trace in (A, B)]
+    profiles = [opened_once(trace) for trace in (A, B)]
     for number, profile in enumerate(profiles):
         events = profile.gpu_events()
         first = events.filter(events["step"] == events["step"].min())["start_ns"].min()

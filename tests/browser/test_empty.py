@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import warplens
+from page_profiles import opened_once
 from support import ROOT, kernel, launch, op, write_trace
 
 Show = Callable[..., Any]
@@ -55,7 +56,7 @@ def made(events: list[dict[str, Any]], folder: Path) -> tuple[warplens.Profile, 
 
 def test_a_trace_of_the_host_alone(written: Written, show: Show) -> None:
     page = show(written(HOST_ONLY))
-    profile = warplens.open(HOST_ONLY, cache=False)
+    profile = opened_once(HOST_ONLY)
     assert "No GPU work in this trace" in section(page, "findings")
     steps = section(page, "steps")
     assert "No GPU work in this trace: shares of the host's time in ops" in steps
@@ -139,7 +140,7 @@ def test_an_unknown_gpu_has_dots_without_ceilings(tmp_path: Path, show: Show) ->
 
 def test_a_graph_hides_its_ops(written: Written, show: Show) -> None:
     page = show(written(WITHOUT_HOST))
-    profile = warplens.open(WITHOUT_HOST, cache=False)
+    profile = opened_once(WITHOUT_HOST)
     assert "launched by a CUDA or HIP graph, inside which no ops are recorded" in section(page, "roofline")
     assert "No stacks were recorded" in section(page, "flame")
     assert "No host events" in reasons(page, profile)["op_shapes"]
@@ -157,7 +158,7 @@ def test_a_selection_without_work_says_so(written: Written, show: Show) -> None:
     page.page.locator("#flame").get_by_role("button", name="Show CPU time").click()
     assert page.js("() => warplens.store.text('weight')") == "cpu"
     page.state(table="kernels")
-    rows = len(warplens.open(trace, cache=False).table("kernels"))
+    rows = len(opened_once(trace).table("kernels"))
     said = page.page.locator(".tv-panel .empty").inner_text()
     assert said == f"Nothing of it is in {selected}; for the whole trace there are {rows} rows."
     page.page.keyboard.press("Escape")

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 import warplens
+from page_profiles import opened_once
 from support import ROOT, kernel, launch, op, write_trace
 from warplens.cli import main
 from warplens.model.inverted import inverted
@@ -34,7 +35,7 @@ ROW = 18
 
 @pytest.fixture(scope="module")
 def profile() -> warplens.Profile:
-    return warplens.open(STACKS, cache=False)
+    return opened_once(STACKS)
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def test_the_twin_table_is_the_tree_of_python(looked_at: Any, profile: warplens.
 
 def test_a_trace_without_stacks_has_its_ops(written: Written, look: Show) -> None:
     page = look(written(BARE), "table=call_tree")
-    profile = warplens.open(BARE, cache=False)
+    profile = opened_once(BARE)
     for weight in ("gpu", "cpu"):
         for context in ("op", "annotation"):
             page.state(weight=weight, context=context)
@@ -121,7 +122,7 @@ def test_a_trace_without_stacks_has_its_ops(written: Written, look: Show) -> Non
 
 def test_a_selected_step_has_the_tree_of_its_events(written: Written, look: Show) -> None:
     trace = ROOT / "samples" / "faults" / "straggler_step.before.json.gz"
-    events = warplens.open(trace, cache=False).gpu_events()
+    events = opened_once(trace).gpu_events()
     page = look(written(trace), "table=call_tree&context=op&steps=5")
     tree = call_tree(page)
     mine = events.filter(pl.col("step") == 5)

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import warplens
+from page_profiles import opened_once
 from support import ROOT, kernel, launch, op, write_trace
 from warplens.outputs.document import Document
 from warplens.outputs.html import page_bytes
@@ -43,7 +44,7 @@ def test_a_link_leads_there_takes_the_keyboard_along_and_back_returns(written: W
 
 def test_ticked_findings_show_the_step_with_them_and_stay_in_the_link(written: Written, show: Show, look: Show) -> None:
     page = look(written(EAGER))
-    profile = warplens.open(EAGER, cache=False)
+    profile = opened_once(EAGER)
     subsets, result = profile.fix_subsets(), page.page.locator(".wi-result")
     assert subsets is not None
     boxes = page.page.locator(".wi input[type=checkbox]")
@@ -103,7 +104,7 @@ def test_a_chain_of_ops_leads_to_its_longest_kernel_on_the_timeline(written: Wri
     page.page.locator('.card[data-code="WL205"] .links .link', has_text="longest on the timeline").first.click()
     assert focused(page) == "timeline"
     row = int(page.js("() => warplens.store.text('event')").split(":")[1])
-    profile = warplens.open(EAGER, cache=False)
+    profile = opened_once(EAGER)
     (target, *_) = next(finding for finding in profile.findings() if finding.code == "WL205").targets
     ops = profile.table("chains").to_dicts()[target.row]["ops"].split(" → ")
     event = profile.gpu_events().row(by_predicate=pl.col("id") == row, named=True)
@@ -167,7 +168,7 @@ def test_search_says_how_much_it_found_and_enter_goes_on(written: Written, look:
     page = look(written(EAGER))
     page.page.keyboard.press("/")
     page.page.keyboard.type("softmax")
-    events = warplens.open(EAGER, cache=False)
+    events = opened_once(EAGER)
     names = events.trace.named_events()["name"].str.to_lowercase()
     short = dict(events.gpu_events().select("id", "kernel_short").iter_rows())
     count = sum("softmax" in name or "softmax" in short.get(row, "").lower() for row, name in enumerate(names))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import warplens
+from page_profiles import opened_once
 from support import ROOT, SAMPLES, frame, kernel, launch, op, write_trace
 
 Show = Callable[..., Any]
@@ -21,7 +22,7 @@ def test_it_opens_from_disk_without_a_request_or_a_complaint(trace: Path, writte
     page = show(written(trace))
     page.settled()
     page.assert_quiet()
-    profile = warplens.open(trace, cache=False)
+    profile = opened_once(trace)
     assert page.page.locator("h1").inner_text() == trace.name
     assert page.page.locator(".verdict").inner_text() == profile.verdict()
     notes = profile.table("quality").to_dicts()
@@ -33,7 +34,7 @@ def test_it_opens_from_disk_without_a_request_or_a_complaint(trace: Path, writte
 
 def test_findings_are_those_of_the_report(written: Written, show: Show) -> None:
     page = show(written(EAGER))
-    findings = warplens.open(EAGER, cache=False).findings()
+    findings = opened_once(EAGER).findings()
     cards = page.page.locator(".card")
     assert cards.count() == len(findings) > 0
     for place, finding in enumerate(findings):

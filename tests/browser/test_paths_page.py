@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import warplens
+from page_profiles import opened_once
 from support import ROOT
 from warplens.cli import main
 from warplens.model.inverted import inverted
@@ -39,7 +40,7 @@ ROW = 18
 
 @cache
 def opened(path: Path) -> PathsProfile:
-    profile = warplens.open(path, cache=False)
+    profile = opened_once(path)
     assert isinstance(profile, PathsProfile)
     return profile
 
@@ -110,7 +111,7 @@ def test_it_opens_with_what_the_profile_has(
 
 @pytest.mark.parametrize("name", ["kernels/slow_softmax.facts.json", "replay/gpt2_compiled.result.json.gz"])
 def test_what_has_no_call_paths_has_its_tables_and_no_empty_call_tree(name: str, written: Written, show: Show) -> None:
-    page, known = show(written(ROOT / "samples" / name)), warplens.open(ROOT / "samples" / name)
+    page, known = show(written(ROOT / "samples" / name)), opened_once(ROOT / "samples" / name)
     assert titles(page) == ["Tables", "How this was made"]
     assert page.page.locator(".verdict").inner_text() == known.verdict()
     listed = page.js("() => [...document.querySelectorAll('.tv-picker button')].map(each => each.dataset.table)")
@@ -375,7 +376,7 @@ def test_a_tree_as_a_page(options: list[str], tmp_path: Path, show: Show) -> Non
 
 def test_recorded_callers_are_in_the_tree_and_not_on_the_timeline(written: Written, show: Show) -> None:
     page = in_sight(show(written(RECORDED)))
-    profile = warplens.open(RECORDED, cache=False)
+    profile = opened_once(RECORDED)
     assert isinstance(profile, warplens.Profile)
     callers = profile.trace.frames["id"].to_list()
     assert len(callers) > 500
@@ -405,7 +406,7 @@ def test_recorded_callers_are_in_the_tree_and_not_on_the_timeline(written: Writt
 def test_a_trace_with_callers_alone_has_the_lanes_of_its_gpu(written: Written, show: Show) -> None:
     trace = PROTON / "trace.chrome_trace.gz"
     page = in_sight(show(written(trace), "context=annotation"))
-    profile = warplens.open(trace, cache=False)
+    profile = opened_once(trace)
     tree = profile.tree("annotation")
     assert "triton" in tree.name
     assert stacks(page) == own(tree, tree.self_ns.astype(float))

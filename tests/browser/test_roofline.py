@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import warplens
+from page_profiles import opened_once
 from support import ROOT
 
 Show = Callable[..., Any]
@@ -23,7 +24,7 @@ DOTS = ".rl-svg .rl-dot"
 
 @pytest.fixture(scope="module")
 def profile() -> warplens.Profile:
-    return warplens.open(EAGER, cache=False)
+    return opened_once(EAGER)
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def spoken(row: dict[str, Any]) -> str:
 @pytest.mark.parametrize("trace", [EAGER, CONVOLUTIONS], ids=lambda path: path.stem)
 def test_every_op_of_the_table_is_shown(trace: Path, written: Written, look: Show) -> None:
     page = look(written(trace))
-    rows = warplens.open(trace, cache=False).table("roofline").to_dicts()
+    rows = opened_once(trace).table("roofline").to_dicts()
     labels = page.js(f"() => [...document.querySelectorAll('{DOTS}')].map(dot => dot.ariaLabel)")
     text = page.page.locator("#roofline").inner_text()
     named = re.search(r"([\d,]+) ops? with neither FLOPs nor bytes: only in the table", text)
@@ -197,7 +198,7 @@ def test_it_follows_a_selected_step(written: Written, look: Show) -> None:
     assert len(labels) == len(rows) > 5
     for row in rows:
         assert any(label.startswith(spoken(row)) for label in labels), row
-    whole = warplens.open(TRAIN, cache=False).table("roofline").to_dicts()
+    whole = opened_once(TRAIN).table("roofline").to_dicts()
     assert {row["count"] for row in rows} != {row["count"] for row in whole}
     page.state(range="0-10", steps="")
     assert "No op with a known cost is in" in page.page.locator("#roofline .empty").inner_text()

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import warplens
+from page_profiles import opened_once
 from support import ROOT
 from warplens.model.table import Column, Table
 from warplens.outputs.html import page_bytes
@@ -24,7 +25,7 @@ BOX = "selector => { const { x, y, width, height } = document.querySelector(sele
 @pytest.fixture(scope="module")
 def written_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, warplens.Profile]:
     """A report with memory over time: it rises to 3 GiB in the third of four moments."""
-    profile = warplens.open(TRAIN, cache=False)
+    profile = opened_once(TRAIN)
     document = profile.document()
     start_ms = profile.gpu_events()["start_ns"].min() / 1e6  # type: ignore[operator]
     timeline = pl.DataFrame(

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import warplens
+from page_profiles import opened_once
 from support import ROOT, SAMPLES
 
 FOLLOWING = (
@@ -45,7 +46,7 @@ def test_a_range_over_everything_gives_the_tables_of_the_report(
 ) -> None:
     """Every table is made again from the events, and must come out as Python made it."""
     page = look(written(trace))
-    profile = warplens.open(trace, cache=False)
+    profile = opened_once(trace)
     for span, names in (("span", [name for name in FOLLOWING if name not in OF_THE_GPU]), ("gpuSpan", OF_THE_GPU)):
         page.js(
             f"() => {{ const [a, b] = warplens.scene.{span}; "
@@ -58,7 +59,7 @@ def test_a_range_over_everything_gives_the_tables_of_the_report(
 
 def test_a_step_gives_the_numbers_of_that_step(written: Callable[[Path], Path], look: Callable[..., Any]) -> None:
     page = look(written(TRAIN))
-    profile = warplens.open(TRAIN, cache=False)
+    profile = opened_once(TRAIN)
     for row in profile.table("steps").to_dicts():
         page.state(steps=str(row["step"]), range="")
         events = profile.gpu_events().filter(pl.col("step") == row["step"])
@@ -78,7 +79,7 @@ def test_a_step_gives_the_numbers_of_that_step(written: Callable[[Path], Path], 
 
 def test_steps_add_up_to_what_belongs_to_steps(written: Callable[[Path], Path], look: Callable[..., Any]) -> None:
     page = look(written(TRAIN))
-    kernels = warplens.open(TRAIN, cache=False).table("kernels").frame
+    kernels = opened_once(TRAIN).table("kernels").frame
     steps = page.js("() => warplens.scene.steps.map(each => String(each.step))")
     page.state(steps=",".join(steps), range="")
     assert sum(row["total_us"] for row in page.table("kernels")) == pytest.approx(kernels["step_us"].sum())
@@ -88,7 +89,7 @@ def test_a_range_takes_the_gpu_events_that_start_in_it(
     written: Callable[[Path], Path], look: Callable[..., Any]
 ) -> None:
     page = look(written(TRAIN))
-    events = warplens.open(TRAIN, cache=False).gpu_events()
+    events = opened_once(TRAIN).gpu_events()
     first, last = events["start_ns"].min(), events["start_ns"].max()
     assert isinstance(first, int) and isinstance(last, int)
     start, end = first + (last - first) // 20, first + 9 * (last - first) // 10

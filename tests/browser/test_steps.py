@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import warplens
+from page_profiles import opened_once
 from support import ROOT
 
 Show = Callable[..., Any]
@@ -20,7 +21,7 @@ TRAIN = ROOT / "samples" / "faults" / "straggler_step.before.json.gz"
 
 @pytest.fixture(scope="module")
 def profile() -> warplens.Profile:
-    return warplens.open(TRAIN, cache=False)
+    return opened_once(TRAIN)
 
 
 @pytest.fixture

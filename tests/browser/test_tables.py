@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import warplens
+from page_profiles import opened_once
 from support import ROOT, kernel, launch, op, write_trace
 from warplens.model.critical_path import COLUMNS
 from warplens.model.table import Table
@@ -29,7 +30,7 @@ GRID = ".tv-grid"
 
 @pytest.fixture(scope="module")
 def profile() -> warplens.Profile:
-    return warplens.open(EAGER, cache=False)
+    return opened_once(EAGER)
 
 
 @pytest.fixture
@@ -335,7 +336,7 @@ def test_the_address_reopens_a_row(written: Written, show: Show, profile: warple
 
 def test_event_tables_hold_every_event_and_few_are_in_the_document(written: Written, show: Show) -> None:
     page = show(written(LONG))
-    profile = warplens.open(LONG, cache=False)
+    profile = opened_once(LONG)
     gpu = len(profile.gpu_events())
     timed = len(profile.trace.events)
     counts = {

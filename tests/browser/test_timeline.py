@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import warplens
+from page_profiles import opened_once
 from support import ROOT
 
 Show = Callable[..., Any]
@@ -100,7 +100,7 @@ def test_a_drag_moves_and_a_shift_drag_selects(page: Any) -> None:
 
 
 def test_details_tell_everything_about_a_kernel(page: Any) -> None:
-    profile = warplens.open(EAGER, cache=False)
+    profile = opened_once(EAGER)
     events = profile.gpu_events()
     place = int(events["dur_ns"].arg_max() or 0)
     row = events.row(place, named=True)
