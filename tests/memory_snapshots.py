@@ -40,6 +40,8 @@ ZERO_GRAD = [frame(f"{TORCH}/optim/optimizer.py", 1000, "zero_grad"), MAIN]
 class Allocator:
     """One GPU. `allocated`, `reserved` and `times` have a value for every event of `trace`."""
 
+    is_expandable = False
+
     def __init__(self, device: int = 0) -> None:
         self.device = device
         self.segments: dict[int, int] = {}
@@ -66,7 +68,7 @@ class Allocator:
         address = min(fits)[1] if fits else self._malloc(rounded, is_small, stream, frames)
         block = self.blocks[address]
         remaining = block["size"] - rounded
-        if remaining >= 512 if is_small else remaining > MB:
+        if self._splits(remaining, is_small):
             self.blocks[address + rounded] = {**block, "size": remaining, "frames": [], "requested_size": 0}
             block["size"] = rounded
         block |= {"state": "active_allocated", "requested_size": size, "frames": frames}
@@ -74,6 +76,9 @@ class Allocator:
         self.peak = max(self.peak, self.in_use)
         self._record("alloc", address, size, frames, stream)
         return address
+
+    def _splits(self, remaining: int, is_small: bool) -> bool:
+        return remaining >= 512 if is_small else remaining > MB
 
     def free(self, address: int, frames: list[Frame] | None = None, *, completes: bool = True) -> None:
         block = self.blocks[address]
@@ -134,10 +139,95 @@ class Allocator:
         return {
             "device": self.device, "address": start, "total_size": size, "allocated_size": used, "active_size": active,
             "requested_size": 0, "stream": first["stream"], "segment_type": "small" if first["small"] else "large",
-            "segment_pool_id": (0, 0), "is_expandable": False, "frames": [],
+            "segment_pool_id": (0, 0), "is_expandable": self.is_expandable, "frames": [],
             "blocks": [{"address": address, "size": block["size"], "requested_size": block["requested_size"],
                         "state": block["state"], "frames": block["frames"]} for address, block in inside.items()],
         }  # fmt: skip
+
+
+class ExpandableAllocator(Allocator):
+    """With expandable segments: one range of addresses per pool, of which pages are mapped and unmapped.
+
+    `segments` are the ranges that are mapped without a gap, as a snapshot has them.
+    """
+
+    is_expandable = True
+
+    def _splits(self, remaining: int, is_small: bool) -> bool:
+        return remaining >= 512
+
+    def _malloc(self, rounded: int, is_small: bool, stream: int, frames: list[Frame]) -> int:
+        """Map pages behind the first range with enough room, from its free end on."""
+        page, base = self._page(is_small), self._next + (0 if is_small else 1 << 40)
+        ranges = sorted((at, size) for at, size in self.segments.items() if (at >= self._next + (1 << 40)) != is_small)
+        ends = [at + size for at, size in ranges] or [base]
+        starts = [at for at, _ in ranges[1:]] + [1 << 60]
+        for end, following in zip(ends, starts, strict=True):
+            last = max((at for at in self.blocks if at < end and at + self.blocks[at]["size"] == end), default=None)
+            tail = 0 if last is None or self.blocks[last]["state"] != "inactive" else self.blocks[last]["size"]
+            mapped = -(-(rounded - tail) // page) * page
+            if end + mapped <= following:
+                break
+        self._map(end, mapped)
+        self.blocks[end] = {"size": mapped, "state": "inactive", "small": is_small, "stream": stream,
+                            "requested_size": 0, "frames": []}  # fmt: skip
+        self._record("segment_map", end, mapped, frames, stream)
+        self._merge()
+        return end - tail
+
+    def _page(self, is_small: bool) -> int:
+        return 2 * MB if is_small else 20 * MB
+
+    def _map(self, address: int, size: int) -> None:
+        self.segments[address] = size
+        for start in sorted(self.segments):
+            while (after := start + self.segments.get(start, 0)) in self.segments and after != start:
+                self.segments[start] += self.segments.pop(after)
+
+    def _merge(self) -> None:
+        for first in sorted(self.blocks):
+            while (after := first + self.blocks.get(first, {"size": 0})["size"]) in self.blocks and after != first:
+                if any(self.blocks[each]["state"] != "inactive" for each in (first, after)):
+                    break
+                self.blocks[first]["size"] += self.blocks.pop(after)["size"]
+
+    def empty_cache(self) -> None:
+        """Unmap the whole pages of free blocks."""
+        for address, block in sorted(self.blocks.items()):
+            page = self._page(block["small"])
+            first = self._aligned(address, page, up=True)
+            last = self._aligned(address + block["size"], page, up=False)
+            if block["state"] == "inactive" and last > first:
+                self._unmap(address, first, last)
+
+    def _aligned(self, address: int, page: int, *, up: bool) -> int:
+        base = self._next + (1 << 40 if page > 2 * MB else 0)
+        return base + (-(-(address - base) // page) if up else (address - base) // page) * page
+
+    def _unmap(self, address: int, first: int, last: int) -> None:
+        block = self.blocks.pop(address)
+        for start, end in ((address, first), (last, address + block["size"])):
+            if end > start:
+                self.blocks[start] = {**block, "size": end - start}
+        whole = next(at for at, size in self.segments.items() if at <= first < at + size)
+        end_of_whole = whole + self.segments.pop(whole)
+        for start, end in ((whole, first), (last, end_of_whole)):
+            if end > start:
+                self.segments[start] = end - start
+        self._record("segment_unmap", first, last - first, [], block["stream"])
+
+    def unused_pages(self) -> int:
+        """Bytes of mapped pages that no block in use touches."""
+        used = [(at, at + block["size"]) for at, block in self.blocks.items() if block["state"] != "inactive"]
+        total = 0
+        for start, size in self.segments.items():
+            page = self._page(start < self._next + (1 << 40))
+            total += sum(
+                page
+                for at in range(start, start + size, page)
+                if all(end <= at or begin >= at + page for begin, end in used)
+            )
+        return total
 
 
 def snapshot(*allocators: Allocator, most_events: int = 0) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import warplens
-from memory_snapshots import FORWARD, MB, MODEL, Allocator, snapshot, train, written
+from memory_snapshots import FORWARD, MB, MODEL, Allocator, ExpandableAllocator, snapshot, train, written
 from support import RunInside
 
 
@@ -83,3 +83,31 @@ def test_the_report_has_the_categories_of_the_peak_before_its_places(tmp_path: P
     lines = text[text.index("memory at the peak") :].splitlines()
     assert [line.split("  ")[0] for line in lines[1:4]] == ["optimizer state", "activations", "fragmentation"]
     assert max(map(len, text.splitlines())) <= 80
+
+
+def sparse(gpu: Allocator) -> Allocator:
+    """Of every eight blocks one stays."""
+    for number, address in enumerate([gpu.alloc(5 * MB, FORWARD) for _ in range(160)]):
+        if number % 8:
+            gpu.free(address)
+    for _ in range(15):
+        gpu.alloc(70 * MB, FORWARD)
+    return gpu
+
+
+def test_a_failure_with_expandable_segments_has_the_pages_that_are_left(tmp_path: Path) -> None:
+    gpu = sparse(ExpandableAllocator())
+    gpu.empty_cache()  # as PyTorch does before it gives up
+    (row,) = rows(failed(gpu, 400 * MB, 900 * MB), tmp_path)
+    assert row["cause"] == "limited"
+    assert row["allocated_bytes"] == gpu.in_use
+    assert row["reserved_bytes"] == sum(gpu.segments.values())
+    free = [block["size"] for block in gpu.blocks.values() if block["state"] == "inactive"]
+    assert row["reserved_free_bytes"] == sum(free)
+    assert row["largest_free_bytes"] == max(free)
+
+
+def test_expandable_segments_are_not_proposed_where_they_are_in_use(tmp_path: Path) -> None:
+    for gpu, codes in ((sparse(Allocator()), ["WL505"]), (sparse(ExpandableAllocator()), [])):
+        profile = warplens.open(written(tmp_path / "s.pickle", snapshot(gpu)), cache=False)
+        assert [finding.code for finding in profile.findings() if finding.code == "WL505"] == codes

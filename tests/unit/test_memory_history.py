@@ -8,7 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from memory_snapshots import FORWARD, MB, Allocator, frame, snapshot, train, written
+import warplens
+from memory_snapshots import FORWARD, MB, Allocator, ExpandableAllocator, frame, snapshot, train, written
 from support import SHARED
 from warplens.analyses.memory.block_sizes import AllocatorRules, rules_of
 from warplens.analyses.memory.history import DeviceHistory
@@ -112,6 +113,51 @@ def test_expandable_segments_are_mapped_and_unmapped_in_other_pieces(tmp_path: P
     assert history.allocated.tolist() == [0, 15 * MB, 15 * MB, 15 * MB + rounded, rounded, rounded, 0, 0, 0]
     assert history.reserved is not None
     assert history.reserved.tolist() == [piece, piece, *[2 * piece] * 6, 10 * MB]
+
+
+def expandable_program(gpu: ExpandableAllocator, seed: int, turns: int = 250) -> ExpandableAllocator:
+    chance = random.Random(seed)
+    held: list[int] = []
+    for _ in range(turns):
+        kind = chance.random()
+        if held and kind < 0.45:
+            gpu.free(held.pop(chance.randrange(len(held))))
+        elif kind < 0.49:
+            gpu.empty_cache()
+        else:
+            held.append(gpu.alloc(chance.choice([700, 300_000, 3 * MB + 17, 19 * MB, 55 * MB, 130 * MB]), FORWARD))
+    return gpu
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_expandable_segments_have_the_allocators_sums_at_every_event(seed: int, tmp_path: Path) -> None:
+    gpu = expandable_program(ExpandableAllocator(), seed)
+    assert any(event["action"] == "segment_unmap" for event in gpu.trace)
+    profile = warplens.open(written(tmp_path / "s.pickle", snapshot(gpu)), cache=False)
+    history = snapshot_history(read(tmp_path / "s.pickle")).devices[0]
+    assert history.allocated.tolist() == gpu.allocated
+    assert history.reserved is not None
+    assert history.reserved.tolist() == gpu.reserved
+    ends = [row for row in profile.table("fragmentation").to_dicts() if row["moment"] == "end"]
+    assert all(row["is_expandable"] for row in ends)
+    assert all(row["used_bytes"] + row["cache_bytes"] + row["lost_bytes"] == row["reserved_bytes"] for row in ends)
+    assert sum(row["used_bytes"] for row in ends) == gpu.in_use
+    assert sum(row["cache_bytes"] for row in ends) == gpu.unused_pages()
+    largest = dict.fromkeys((True, False), 0)
+    for block in gpu.blocks.values():
+        if block["state"] == "inactive":
+            largest[block["small"]] = max(largest[block["small"]], block["size"])
+    assert {row["pool"] == "small": row["largest_free_bytes"] for row in ends} == largest
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_expandable_segments_of_a_history_that_lost_its_beginning(seed: int, tmp_path: Path) -> None:
+    gpu = expandable_program(ExpandableAllocator(), seed)
+    document = snapshot(gpu, most_events=120)
+    history = snapshot_history(read(written(tmp_path / "s.pickle", document))).devices[0]
+    assert history.allocated.tolist() == gpu.allocated[-120:]
+    assert history.reserved is not None
+    assert history.reserved.tolist() == gpu.reserved[-120:]
 
 
 def test_two_devices_have_histories_of_their_own(tmp_path: Path) -> None:

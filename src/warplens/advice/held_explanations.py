@@ -53,7 +53,8 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     "WL505": Explanation(
         "Memory lost to fragmentation",
         "Segments of the caching allocator that are in use have free parts, which only requests that fit can use. A "
-        "pool with a single segment of the usual size (20 MiB) is not counted. The gain is bounded by the free parts "
+        "pool with a single segment of the usual size (20 MiB) is not counted, nor are expandable segments, whose free "
+        "pages are given back. The gain is bounded by the free parts "
         "at the peak of what is allocated, or when an allocation failed "
         "although they add up to more. Expandable segments map memory where it is needed. Reported from "
         "{lost_percent:g} % of the reserved memory, and for every such failure.",

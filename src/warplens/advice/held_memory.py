@@ -79,11 +79,13 @@ class PoolRow(TableRow, frozen=True):
     cache_bytes: int
     lost_bytes: int
     largest_free_bytes: int
+    is_expandable: bool
 
     @property
     def is_ordinary(self) -> bool:
-        """One segment of the usual size, which a pool of any program has and fills in part."""
-        return self.segments == 1 and self.reserved_bytes <= USUAL_SEGMENT_BYTES
+        """One segment of the usual size, which a pool of any program has and fills in part; or pages of an expandable
+        segment, of which only the rest of a page is not given back."""
+        return self.is_expandable or (self.segments == 1 and self.reserved_bytes <= USUAL_SEGMENT_BYTES)
 
     @property
     def detail(self) -> str:
@@ -273,6 +275,8 @@ def fragmentation(figures: MemoryFigures) -> Iterator[Finding]:
     frame = numbered(figures.tables["fragmentation"].frame)
     frame = frame.filter((pl.col("device") == figures.device) & (pl.col("moment") == "peak"))
     pools = records(frame.sort("lost_bytes", descending=True), PoolRow)
+    if pools and all(pool.is_expandable for pool in pools):  # what the advice is for is done
+        return
     lost = sum(pool.lost_bytes for pool in pools if not pool.is_ordinary)
     reserved = sum(pool.reserved_bytes for pool in pools)
     gain, why = lost, f"{format_bytes(lost)} of {format_bytes(reserved)} reserved at the peak"

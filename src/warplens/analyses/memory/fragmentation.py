@@ -27,6 +27,9 @@ COLUMNS = (
         "bytes",
         pl.Int64,
     ),
+    Column(
+        "is_expandable", "of an expandable segment: pieces are its pages, which are given back alone", "", pl.Boolean
+    ),
 )
 
 
@@ -68,7 +71,7 @@ def _rows(history: DeviceHistory, moment: str, event: int) -> list[tuple[object,
     free = pl.col("bytes") - pl.col("used")
     frame = (
         segments.with_columns(pool.alias("name"), pl.Series("hole", holes), pl.Series("extra", extra))
-        .group_by("name", "stream")
+        .group_by("name", "stream", "is_expandable")
         .agg(
             pl.len().cast(pl.Int64),
             pl.col("bytes").sum(),
@@ -78,7 +81,8 @@ def _rows(history: DeviceHistory, moment: str, event: int) -> list[tuple[object,
             free.filter(pl.col("used") > 0).sum().alias("lost"),
             pl.col("hole").max(),
         )
-        .sort("bytes", "name", "stream", descending=[True, False, False])
+        .sort("bytes", "name", "stream", "is_expandable", descending=[True, False, False, False])
+        .select(pl.exclude("is_expandable"), "is_expandable")
     )
     return [(history.device, moment, *row) for row in frame.iter_rows()]
 
@@ -104,17 +108,30 @@ def _segment_of(segments: pl.DataFrame, held: pl.DataFrame) -> np.ndarray[tuple[
 
 
 def _largest_holes(segments: pl.DataFrame, held: pl.DataFrame) -> list[int]:
-    """The largest free piece of each segment."""
+    """The largest free piece of each segment; of pages that touch, that of all of them."""
     held = held.sort("address")
     blocks: dict[int, list[tuple[int, int]]] = {}
-    place = _segment_of(segments, held).tolist()
+    number = _ranges(segments)
+    ranges = segments.with_columns(number).group_by("range", maintain_order=True).agg(
+        pl.col("address").first(), pl.col("bytes").sum()
+    )  # fmt: skip
+    place = _segment_of(ranges, held).tolist()
     for row, address, size in zip(place, held["address"].to_list(), held["bytes"].to_list(), strict=True):
         blocks.setdefault(row, []).append((address, size))
     holes = []
-    for row, (start, size) in enumerate(segments.select("address", "bytes").iter_rows()):
+    for row, (start, size) in enumerate(ranges.select("address", "bytes").iter_rows()):
         at, largest = start, 0
         for address, taken in [*blocks.get(row, ()), (start + size, 0)]:
             largest = max(largest, address - at)
             at = max(at, address + taken)
         holes.append(largest)
-    return holes
+    return [holes[row] for row in number]
+
+
+def _ranges(segments: pl.DataFrame) -> pl.Series:
+    """Which range each segment belongs to, in the order of addresses; blocks reach over pages of one range."""
+    before = pl.col("address").shift(1) + pl.col("bytes").shift(1)
+    is_next = pl.col("is_expandable") & pl.col("is_expandable").shift(1) & (pl.col("address") == before)
+    same = [pl.col(name) == pl.col(name).shift(1) for name in ("kind", "pool", "stream")]
+    is_new = ~pl.all_horizontal(is_next, *same).fill_null(False)
+    return segments.select((is_new.cast(pl.Int64).cum_sum() - 1).alias("range")).to_series()

@@ -52,8 +52,8 @@ class DeviceHistory:
     first_allocated: int = 0
     """Held when the recording began."""
     segments: pl.DataFrame | None = None
-    """A row per segment that was there at some time: address, bytes, begin, end, kind, pool, stream; None where only
-    sums are known."""
+    """A row per segment, or page of an expandable one, that was there at some time: address, bytes, begin, end, kind,
+    pool, stream, is_expandable; None where only sums are known."""
     notes: tuple[Note, ...] = field(default=())
     failures: tuple[Failure, ...] = ()
 

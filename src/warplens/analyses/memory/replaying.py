@@ -192,18 +192,20 @@ class _Replay:
         return held
 
     def _segments(self) -> pl.DataFrame:
-        """Every segment; of an expandable one, every range that is mapped by itself."""
+        """Every segment; of an expandable one, every page."""
         ranges = ReservedRanges()
         for number, event in enumerate(self.events):
             if event.action in (SEGMENT, MAP):
-                ranges.reserve(event.address, event.bytes, number, event.stream)
+                is_map = event.action == MAP
+                ranges.reserve(event.address, event.bytes, number, event.stream, is_expandable=is_map)
             elif event.action in (SEGMENT_GONE, UNMAP):
-                ranges.give_back(event.address, event.bytes, number, event.stream)
+                is_unmap = event.action == UNMAP
+                ranges.give_back(event.address, event.bytes, number, event.stream, is_expandable=is_unmap)
         kept: set[int] = set()
-        for address, size, kind, pool, stream in self.segments.select(
-            "address", "bytes", "kind", "pool", "stream"
+        for address, size, kind, pool, stream, is_expandable in self.segments.select(
+            "address", "bytes", "kind", "pool", "stream", "is_expandable"
         ).iter_rows():
-            for row in ranges.pieces(address, size, stream):
+            for row in ranges.pieces(address, size, stream, is_expandable=is_expandable):
                 row.kind, row.pool = kind, pool
                 kept.add(row.address)
         ranges.end_others(kept, len(self.events))
@@ -226,13 +228,10 @@ class _Replay:
                 used[start].append((each.address, each.bytes))
         for address, size in first.items():
             free.add_segment(address, size, used[address])
-        self._follow(held, free, {address for address, _, _ in whole})
+        self._follow(held, free, {address for address, _, _ in whole}, _expandable(segments))
 
     def _whole_segments(self, segments: pl.DataFrame) -> list[tuple[int, int, int]]:
-        expandable = self.segments.filter("is_expandable")["address"].to_list()
-        mapped = [event.address for event in self.events if event.action in (MAP, UNMAP)]
-        rows = segments.filter(~pl.col("address").is_in([*expandable, *mapped]))
-        return list(rows.select("address", "bytes", "begin").iter_rows())
+        return list(segments.filter(~pl.col("is_expandable")).select("address", "bytes", "begin").iter_rows())
 
     def _size_before(self, held: Held, limit: int) -> int:
         """Of a block from before the recording. What is free behind it, up to the next block or the end of the segment,
@@ -252,7 +251,7 @@ class _Replay:
         self.assumed += shown is None and limit < NEVER
         return rounded if shown is None else shown - held.address
 
-    def _follow(self, held: list[Held], free: FreeBlocks, whole: set[int]) -> None:
+    def _follow(self, held: list[Held], free: FreeBlocks, whole: set[int], expandable: Ranges) -> None:
         allocations = {each.begin: each for each in held if each.begin >= 0}
         sizes = {each.address: each.bytes for each in held if each.begin < 0}
         for number, event in enumerate(self.events):
@@ -267,7 +266,9 @@ class _Replay:
                 each.bytes = each.bytes or size
                 sizes[event.address] = each.bytes
             elif event.action == FREED and event.address in sizes:
-                free.release(event.address, sizes.pop(event.address))
+                size = sizes.pop(event.address)
+                if expandable.start_of(event.address) is None:  # there a block has its rounded size, whatever was free
+                    free.release(event.address, size)
 
     def _notes(self, held: pl.DataFrame) -> tuple[Note, ...]:
         notes = []
@@ -282,6 +283,18 @@ class _Replay:
         if oom := sum(event.action == OOM for event in self.events):
             notes.append(Note("memory_oom", oom, where))
         return tuple(notes)
+
+
+def _expandable(segments: pl.DataFrame) -> Ranges:
+    """The addresses that pages of expandable segments had at any time."""
+    merged: dict[int, int] = {}
+    last = None
+    for address, size in segments.filter("is_expandable").sort("address").select("address", "bytes").iter_rows():
+        if last is not None and address <= last + merged[last]:
+            merged[last] = max(merged[last], address + size - last)
+        else:
+            last, merged[address] = address, size
+    return Ranges(merged)
 
 
 def _totals(rows: pl.DataFrame, events: int) -> tuple[int, np.ndarray[tuple[int], np.dtype[np.int64]]]:

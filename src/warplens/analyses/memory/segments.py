@@ -1,8 +1,13 @@
-"""Which address ranges the allocator had reserved when: whole segments, and pieces of expandable ones."""
+"""Which address ranges the allocator had reserved when: whole segments, and pages of expandable ones.
+
+An expandable segment is a range of addresses of which pages are mapped and unmapped: 20 MiB each for large blocks,
+2 MiB for small ones. A page without a block in use can be given back, whatever is beside it.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
@@ -18,18 +23,32 @@ COLUMNS: Final = {
     "kind": pl.String,
     "pool": pl.String,
     "stream": pl.Int64,
+    # Of a page: those that touch are one range.
+    "is_expandable": pl.Boolean,
 }
+LARGE_PAGE: Final = 20 << 20
+SMALL_PAGE: Final = 2 << 20
 
 
 class SegmentRow:
-    __slots__ = ("address", "begin", "bytes", "end", "kind", "pool", "stream")
+    __slots__ = ("address", "begin", "bytes", "end", "is_expandable", "kind", "pool", "stream")
 
-    def __init__(self, address: int, size: int, begin: int, stream: int) -> None:
+    def __init__(self, address: int, size: int, begin: int, stream: int, is_expandable: bool) -> None:
         self.address, self.bytes, self.begin, self.stream = address, size, begin, stream
         self.end, self.kind, self.pool = NEVER, "", ""
+        self.is_expandable = is_expandable
 
-    def cells(self) -> tuple[int, int, int, int, str, str, int]:
-        return self.address, self.bytes, self.begin, self.end, self.kind, self.pool, self.stream
+    def cells(self) -> Iterator[tuple[int, int, int, int, str, str, int, bool]]:
+        """Of each page, or of the segment that it is."""
+        rest = self.begin, self.end, self.kind, self.pool, self.stream, self.is_expandable
+        page = self._page_bytes() if self.is_expandable else self.bytes
+        for at in range(0, self.bytes, page):
+            yield self.address + at, min(page, self.bytes - at), *rest
+
+    def _page_bytes(self) -> int:
+        """The snapshot names the pool of what is there at its end; of others the size tells."""
+        is_large = self.kind == "large" or (not self.kind and self.bytes % LARGE_PAGE == 0)
+        return LARGE_PAGE if is_large else SMALL_PAGE
 
 
 class ReservedRanges:
@@ -40,17 +59,17 @@ class ReservedRanges:
         self._live: dict[int, SegmentRow] = {}
         self._starts: list[int] = []
 
-    def reserve(self, address: int, size: int, event: int, stream: int) -> None:
+    def reserve(self, address: int, size: int, event: int, stream: int, *, is_expandable: bool) -> None:
         if address in self._live:  # its end is not on record
-            self.give_back(address, self._live[address].bytes, event, stream)
-        self._add(SegmentRow(address, size, event, stream))
+            self.give_back(address, self._live[address].bytes, event, stream, is_expandable=is_expandable)
+        self._add(SegmentRow(address, size, event, stream, is_expandable))
 
-    def give_back(self, address: int, size: int, event: int, stream: int) -> None:
-        for row in self.pieces(address, size, stream):
+    def give_back(self, address: int, size: int, event: int, stream: int, *, is_expandable: bool) -> None:
+        for row in self.pieces(address, size, stream, is_expandable=is_expandable):
             row.end = event
             self._drop(row)
 
-    def pieces(self, address: int, size: int, stream: int) -> list[SegmentRow]:
+    def pieces(self, address: int, size: int, stream: int, *, is_expandable: bool) -> list[SegmentRow]:
         """Rows that cover exactly a range: those that are known, cut where they reach over it, and what is missing as
         held since before the recording."""
         first = max(0, bisect_right(self._starts, address) - 1)
@@ -62,11 +81,11 @@ class ReservedRanges:
                 continue
             row = self._cut(self._cut(row, address), address + size, keep_first=True)
             if row.address > at:
-                inside.append(self._add(SegmentRow(at, row.address - at, -1, stream)))
+                inside.append(self._add(SegmentRow(at, row.address - at, -1, stream, is_expandable)))
             inside.append(row)
             at = row.address + row.bytes
         if at < address + size:
-            inside.append(self._add(SegmentRow(at, address + size - at, -1, stream)))
+            inside.append(self._add(SegmentRow(at, address + size - at, -1, stream, is_expandable)))
         return inside
 
     def end_others(self, kept: set[int], event: int) -> None:
@@ -79,7 +98,7 @@ class ReservedRanges:
         """The part of a row from an address on, or with `keep_first` up to it; the row itself where it is not in it."""
         if not row.address < address < row.address + row.bytes:
             return row
-        rest = SegmentRow(address, row.address + row.bytes - address, row.begin, row.stream)
+        rest = SegmentRow(address, row.address + row.bytes - address, row.begin, row.stream, row.is_expandable)
         row.bytes = address - row.address
         self._add(rest)
         return row if keep_first else rest
@@ -96,5 +115,5 @@ class ReservedRanges:
         del self._starts[bisect_left(self._starts, row.address)]
 
     def frame(self) -> pl.DataFrame:
-        rows = [row.cells() for row in self.rows if row.bytes > 0]
+        rows = [cells for row in self.rows if row.bytes > 0 for cells in row.cells()]
         return pl.DataFrame(rows, schema=COLUMNS, orient="row")
