@@ -17,9 +17,10 @@ from counter_fakes import SAMPLED, CounterNvml, sensors
 from support import HANG_SECONDS
 from warplens.capture.bundle import Staging
 from warplens.capture.counters import process, sampling
-from warplens.capture.counters.process import CounterProcess, used_gpus
+from warplens.capture.counters.process import CounterProcess, torch_gpus, visible_gpus
 from warplens.capture.counters.sampling import Sampler, run
 from warplens.capture.counters.sensors import READINGS
+from warplens.nvml import library
 from warplens.nvml.devices import NoNvmlError
 
 TESTS = Path(__file__).parents[1]
@@ -213,6 +214,9 @@ def test_what_cannot_be_started_is_a_note(started: Any, monkeypatch: pytest.Monk
     made = started([])
     made.stop()
     assert made.notes == ["no GPU counters: No such file or directory"]
+    monkeypatch.setattr(sys, "executable", None)
+    [note] = started([]).notes
+    assert note.startswith("no GPU counters: ")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot fork here")
@@ -255,4 +259,11 @@ def test_only_gpus_with_a_context_of_this_process_are_sampled(
     monkeypatch: pytest.MonkeyPatch, torch: Any, gpus: list[tuple[int, str]]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", torch)
-    assert used_gpus() == gpus
+    assert torch_gpus() == gpus
+
+
+def test_without_nvml_no_gpu_is_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "LIBRARY", "libno-such-library.so.1")
+    visible_gpus.cache_clear()
+    assert visible_gpus() == []
+    visible_gpus.cache_clear()

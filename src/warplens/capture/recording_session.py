@@ -15,7 +15,7 @@ from warplens.capture import environment, scopes
 from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.backends import Backend, make_backend
 from warplens.capture.bundle import Staging
-from warplens.capture.counters.process import CounterProcess
+from warplens.capture.counters.process import CounterProcess, torch_gpus, visible_gpus
 from warplens.capture.kernel_sources import copy_inductor_sources
 from warplens.capture.launch import rank
 from warplens.capture.masking import without_secrets
@@ -158,7 +158,8 @@ class Session:
         if plan.data != "trace" or self.backend.name not in WITH_COUNTERS:
             self.backend.notes.append("no GPU counters: only traces of PyTorch and JAX are recorded with them")
             return None
-        return CounterProcess(self.staging, lambda: self.is_active and self.backend.is_timing())
+        gpus = torch_gpus if self.backend.name == "torch" else visible_gpus
+        return CounterProcess(self.staging, lambda: self.is_active and self.backend.is_timing(), gpus=gpus)
 
     def _stop_counters(self) -> None:
         counters, self._counters = self._counters, None

@@ -32,19 +32,19 @@ class CounterProcess:
         staging: Staging,
         is_wanted: Callable[[], bool],
         *,
-        gpus: Callable[[], Gpus] | None = None,
+        gpus: Callable[[], Gpus],
         module: str = SAMPLING,
     ) -> None:
         self._file = staging.path(bundle_files.COUNTERS)
-        self._is_wanted, self._gpus = is_wanted, gpus or used_gpus
+        self._is_wanted, self._gpus = is_wanted, gpus
         self.notes: list[str] = []
         self._last: dict[str, Any] = {}
         self._ended = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self._process = _started(module, self._file)
-        except OSError as error:
-            self._note(error.strerror or str(error))
+        except (OSError, TypeError) as error:  # the latter where Python is inside another program and has no path
+            self._note(getattr(error, "strerror", None) or str(error))
         else:
             threading.Thread(target=self._watch, name="warplens counters", daemon=True).start()
 
@@ -127,12 +127,10 @@ def _started(module: str, file: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def used_gpus() -> Gpus:
-    """The GPUs on which this process has a context; of a framework that does not tell, all that it may see."""
+def torch_gpus() -> Gpus:
+    """The GPUs on which this process has a context of PyTorch's."""
     torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "cuda"):
-        return _visible_gpus() if "jax" in sys.modules or "triton" in sys.modules else []
-    if not torch.cuda.is_initialized() or torch.version.hip:
+    if torch is None or not hasattr(torch, "cuda") or not torch.cuda.is_initialized() or torch.version.hip:
         return []
     from warplens.nvml.devices import torch_uuid
 
@@ -141,7 +139,8 @@ def used_gpus() -> Gpus:
 
 
 @functools.cache
-def _visible_gpus() -> Gpus:
+def visible_gpus() -> Gpus:
+    """All that CUDA would show: JAX takes them all."""
     from warplens.nvml import devices
 
     try:
