@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import ends, shared_traces
+from support import each_case, ends, shared_traces
 from warplens.categories import (
     OTHER,
     KernelClass,
@@ -50,7 +50,7 @@ def expected_classes() -> Iterator[tuple[str, str, str]]:
         yield category, direction, line[2:] if direction else line
 
 
-@pytest.mark.parametrize(("category", "direction", "name"), list(expected_classes()))
+@each_case(expected_classes())
 def test_name_has_its_category(category: str, direction: str, name: str) -> None:
     found = CATEGORIZER.classify(name)
     assert found.category == category

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support import each_case
 from warplens.categories import op_category
 
 TABLE = Path(__file__).parent / "data" / "op_categories.txt"
@@ -23,7 +23,7 @@ def expected_families() -> list[tuple[str, str]]:
     return rows
 
 
-@pytest.mark.parametrize(("op", "family"), expected_families())
+@each_case(expected_families())
 def test_op_has_its_family(op: str, family: str) -> None:
     assert op_category(op) == family
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support import each_case
 from warplens.categories import short_name
 
 TABLE = Path(__file__).parent / "data" / "short_names.txt"
@@ -21,7 +22,7 @@ def expected_names() -> list[tuple[str, str]]:
     return rows
 
 
-@pytest.mark.parametrize(("name", "short"), expected_names())
+@each_case(expected_names())
 def test_short_name(name: str, short: str) -> None:
     assert short_name(name) == short
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_calls import Argument, bf16, is_sound, tensor
+from support import each_case
 from warplens.costs import Call, assumed_pointwise, cost_of, parse_call
 from warplens.costs.attention import AttentionOp
 from warplens.costs.convolution import Convolution
@@ -58,7 +60,7 @@ PLAUSIBLE: dict[type, Callable[[Any], list[Argument]]] = {
 }
 
 
-@pytest.mark.parametrize("op", [op for op in OPS if op != "aten::index"])
+@each_case(op for op in OPS if op != "aten::index")
 def test_plausible_arguments_have_a_cost(op: str) -> None:
     family = OPS[op]
     args = PLAUSIBLE[type(family)](family)
@@ -145,8 +147,7 @@ DAMAGED += [
 ]
 
 
-@pytest.mark.parametrize("dims", DAMAGED)
-@pytest.mark.parametrize("types", ["", '["float", "float"]', '["TensorList", 5]', "[[]]", '["Tensor[]"]', "[{}, [[]]]"])
+@each_case(product(DAMAGED, ["", '["float", "float"]', '["TensorList", 5]', "[[]]", '["Tensor[]"]', "[{}, [[]]]"]))
 def test_damaged_records_give_no_cost_or_a_sound_one(dims: str, types: str) -> None:
     for op in (
         "aten::mm",

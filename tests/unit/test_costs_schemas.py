@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import fields
 
+from support import each_case
 from warplens.costs.attention import AttentionOp
 from warplens.costs.convolution import Convolution
 from warplens.costs.gemm import Gemm, GroupedGemm
@@ -82,12 +83,12 @@ def takes_tensor(name: str, place: int) -> bool:
     return any("Tensor" in str(arguments[place].type) for arguments in overloads(name) if place < len(arguments))
 
 
-@pytest.mark.parametrize("name", ATEN)
+@each_case(ATEN)
 def test_the_op_exists(name: str) -> None:
     assert hasattr(torch.ops.aten, name)
 
 
-@pytest.mark.parametrize("name", [name for name, family in ATEN.items() if type(family) in ROLES])
+@each_case(name for name, family in ATEN.items() if type(family) in ROLES)
 def test_arguments_play_the_role_that_their_name_says(name: str) -> None:
     family = ATEN[name]
     for role, allowed in ROLES[type(family)].items():
@@ -119,7 +120,7 @@ def test_scales_are_scales(name: str) -> None:
     assert [names_at(name, place) for place in ATEN[name].scales] == [{"scale_a"}, {"scale_b"}]
 
 
-@pytest.mark.parametrize("name", [name for name, family in ATEN.items() if isinstance(family, Pointwise)])
+@each_case(name for name, family in ATEN.items() if isinstance(family, Pointwise))
 def test_every_tensor_of_a_pointwise_op_is_among_its_operands(name: str) -> None:
     for arguments in overloads(name):
         places = [place for place, each in enumerate(arguments) if str(each.type) in ("Tensor", "Optional[Tensor]")]
@@ -129,7 +130,7 @@ def test_every_tensor_of_a_pointwise_op_is_among_its_operands(name: str) -> None
 STREAMS = [name for name, family in ATEN.items() if isinstance(family, ByteStream)]
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@each_case(STREAMS)
 def test_what_a_stream_reads_and_resembles_are_tensors(name: str) -> None:
     family = ATEN[name]
     likes = [like for like in family.writes if isinstance(like, Like)]

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from cost_calls import Argument, bf16, cost, fp32, int64, tensor
+from support import each_case
 from warplens.categories import op_category
 from warplens.costs import Call, Cost, cost_of, cost_or_reason, has_model
 from warplens.costs.cost import INNER_OPS, NO_LENGTHS, NO_WEIGHTS, OTHER_ARGUMENTS
@@ -273,7 +274,7 @@ def test_numbers_that_wrappers_end_with_do_not_matter() -> None:
     assert cost_of(Call("vllm::no_such_op", (Q,))) is None
 
 
-@pytest.mark.parametrize("op", SERVING_OPS)
+@each_case(SERVING_OPS)
 def test_every_op_of_the_table_is_found_by_its_name(op: str) -> None:
     assert has_model(op)
 

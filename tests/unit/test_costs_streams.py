@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cost_calls import Argument, bf16, cost, figures, fp32, int64, tensor
+from support import each_case
 from warplens.costs import Call, cost_of
 
 BOOL = tensor("bool", 4, 8)
@@ -229,10 +230,7 @@ MOVEMENTS: list[tuple[str, tuple[Argument, ...], float, float]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("op", "args", "flop", "moved"),
-    [*NORMS, *SOFTMAXES, *LOSSES, *POINTWISE, *ROPE_AND_QUANTIZE, *REDUCTIONS, *MOVEMENTS],
-)
+@each_case([*NORMS, *SOFTMAXES, *LOSSES, *POINTWISE, *ROPE_AND_QUANTIZE, *REDUCTIONS, *MOVEMENTS])
 def test_operations_and_bytes_by_hand(op: str, args: tuple[Argument, ...], flop: float, moved: float) -> None:
     assert figures(op, *args) == (flop, moved)
 

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_calls import bf16, cost, fp32, tensor
+from support import each_case
 from warplens.costs import Tensor
 from warplens.costs.convolution import output_size, transposed_size
 from warplens.costs.pointwise import broadcast, promoted
@@ -274,7 +275,7 @@ def made(dtype: str, shape: tuple[int, ...]) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("first", "second"), list(itertools.combinations_with_replacement(PROMOTED, 2)))
+@each_case(itertools.combinations_with_replacement(PROMOTED, 2))
 def test_two_operands_promote_as_pytorch_s_do(first: str, second: str) -> None:
     expected = torch.result_type(made(first, (4,)), made(second, (4,)))
     for pair in ((first, second), (second, first)):
@@ -282,9 +283,9 @@ def test_two_operands_promote_as_pytorch_s_do(first: str, second: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("dtype", PROMOTED)
-@pytest.mark.parametrize(("number", "recorded"), [(2, "int64"), (0.5, "fp64"), (1j, "complex128"), (True, "bool")])
-def test_a_number_promotes_as_a_python_number_does(dtype: str, number: complex, recorded: str) -> None:
+@each_case(itertools.product(PROMOTED, [(2, "int64"), (0.5, "fp64"), (1j, "complex128"), (True, "bool")]))
+def test_a_number_promotes_as_a_python_number_does(dtype: str, kind: tuple[complex, str]) -> None:
+    number, recorded = kind
     expected = torch.result_type(made(dtype, (4,)), number)
     assert getattr(torch, OURS[promoted([tensor(dtype, 4), tensor(recorded)])]) == expected
 

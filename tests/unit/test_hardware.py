@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support import each_case
 from warplens.errors import UsageError
 from warplens.hardware import DTYPES, UNITS, Gpu, Peak, all_gpus, gpu_named, gpu_of_device, load_gpu_file
 from warplens.hardware.tables import gpu_from_table
 
 GIB = 1024**3
 BY_NAME = {gpu.name: gpu for gpu in all_gpus()}
-every_gpu = pytest.mark.parametrize("gpu", all_gpus(), ids=lambda gpu: gpu.name)
+every_gpu = each_case(all_gpus())
 
 DEVICE_NAMES = {
     "Tesla V100-SXM2-16GB": "V100 SXM2 16GB",
@@ -279,7 +280,7 @@ def dense_16_bit(gpu: Gpu) -> float:
     return gpu.datasheet.matrix.get("bf16", gpu.datasheet.matrix["fp16"])
 
 
-@pytest.mark.parametrize(("device", "name"), DEVICE_NAMES.items())
+@each_case(DEVICE_NAMES.items())
 def test_a_driver_s_device_name_finds_its_entry(device: str, name: str) -> None:
     found = gpu_of_device(device)
     assert found is not None and found.name == name
@@ -290,7 +291,7 @@ def test_a_device_that_is_not_in_the_table_is_none(device: str) -> None:
     assert gpu_of_device(device) is None
 
 
-@pytest.mark.parametrize(("device", "multiprocessors", "memory_bytes", "compute", "name"), DEVICES)
+@each_case(DEVICES)
 def test_sizes_decide_what_the_name_leaves_open(
     device: str, multiprocessors: int, memory_bytes: int, compute: str, name: str | None
 ) -> None:
@@ -308,7 +309,7 @@ def test_absurdly_large_sizes_do_not_raise() -> None:
     assert gpu_of_device("NVIDIA A100", 10**400, 10**400) is None
 
 
-@pytest.mark.parametrize(("typed", "name"), TYPED_NAMES.items())
+@each_case(TYPED_NAMES.items())
 def test_a_typed_name_finds_its_entry(typed: str, name: str) -> None:
     assert gpu_named(typed).name == name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from support import each_case
 from warplens.model.quality import MESSAGES, Note, explained
 
 
@@ -21,7 +22,7 @@ def test_a_count_agrees_with_its_noun(note: Note, message: str) -> None:
     assert note.message == message
 
 
-@pytest.mark.parametrize("code", MESSAGES)
+@each_case(MESSAGES)
 def test_every_note_reads_well_with_and_without_a_count(code: str) -> None:
     for text in (explained(code), Note(code, 2, "x").message):
         assert "{" not in text and text == text.strip()

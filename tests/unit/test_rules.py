@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support import each_case
 from warplens.advice import RULES
 from warplens.advice.held_memory import MEMORY_RULES
 from warplens.advice.rank_rules import JOB_RULES
@@ -44,7 +45,7 @@ def test_a_check_without_an_explanation_is_an_error_and_the_other_way_round() ->
         RuleSet({}, EXPLANATIONS, Limits())
 
 
-@pytest.mark.parametrize("rule", ALL, ids=lambda rule: str(rule.code))
+@each_case(ALL)
 def test_every_code_explains_itself_with_its_thresholds_filled_in(rule: CodedRule[Any, Any]) -> None:
     names = [name for _, name, _, _ in Formatter().parse(rule.explanation.text) if name]
     values = rule.thresholds.values()

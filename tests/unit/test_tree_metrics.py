@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support import ROOT
+from support import ROOT, each_case
 from warplens.analyses.paths.gpu_lookup import gpu_of
 from warplens.analyses.paths.node_selection import large_nodes, with_callers
 from warplens.analyses.trees.rates import metric, offered, peak_tflops
@@ -181,7 +181,7 @@ def test_utilisation_goes_by_the_data_sheet_and_the_roofline_by_what_was_reached
     assert values(tree, "util", gpu=gpu)[3] == pytest.approx(790 / 989.4)
 
 
-@pytest.mark.parametrize("gpu", all_gpus(), ids=lambda gpu: gpu.name)
+@each_case(all_gpus())
 def test_every_known_gpu_has_a_utilisation(gpu: Any) -> None:
     for name in ("flops8", "flops16", "flops32", "flops64"):
         if gpu.datasheet.matrix or gpu.datasheet.vector:
