@@ -6,8 +6,11 @@ a compiler, or where compiling fails, the install goes on without it and Python 
 
 from __future__ import annotations
 
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
@@ -26,6 +29,18 @@ class BuildLibrary(build_ext):
 
     def get_export_symbols(self, ext: Extension) -> list[str]:
         return list(ext.export_symbols or [])
+
+    def build_extension(self, ext: Extension) -> None:
+        """Its files are compiled on all cores: one after the other takes twice as long on two."""
+        compile_files = self.compiler.compile
+
+        def compile_at_once(sources: list[str], **options: Any) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                parts = pool.map(lambda source: compile_files([source], **options), sources)
+                return [file for objects in parts for file in objects]
+
+        self.compiler.compile = compile_at_once
+        super().build_extension(ext)
 
 
 class PlatformWheel(bdist_wheel):
