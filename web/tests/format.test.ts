@@ -44,5 +44,6 @@ test("a moment has as many decimals as the span needs", () => {
 test("a cell's decimals follow its unit and size", () => {
   expect(formatNumber(12345, "us")).toBe("12,345");
   expect(formatNumber(12.3456, "%")).toBe("12.35");
+  expect(formatNumber(-0.004, "%")).toBe("0.00");
   expect(formatNumber(0.00012345, "ms")).toBe("0.000123");
 });

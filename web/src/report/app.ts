@@ -52,7 +52,7 @@ export class App {
   readonly texts: string[];
   /** The ranks of a job, on the page of one. */
   readonly job: Job | null;
-  private readonly whole = new Map<string, Table>();
+  private readonly whole: Map<string, Table>;
   private tablesByName = new Map<string, Table>();
   private chosen: Selection | null = null;
 
@@ -66,6 +66,7 @@ export class App {
     this.job = data.job && new Job(data.job, header.texts);
     this.palette = new Palette(header);
     this.palette.nameRegions(regionsByTime(this.scenes.filter(({ isInside }) => isInside)));
+    this.whole = new Map(data.tables.map((table) => [table.name, new Table(table, header.texts)]));
     store.listen((changed) => {
       if (changed.has("steps") || changed.has("range")) {
         this.chosen = null;
@@ -122,19 +123,15 @@ export class App {
     return ["steps", "rank_steps"].some((name) => this.hasTable(name) && this.wholeTable(name).rows > 0);
   }
   get tableNames(): string[] {
-    return [...this.data.tables.keys()];
+    return [...this.whole.keys()];
   }
   hasTable(name: string): boolean {
-    return this.data.tables.has(name);
+    return this.whole.has(name);
   }
   /** The table as the report made it, whatever is selected. */
   wholeTable(name: string): Table {
-    let table = this.whole.get(name);
-    if (!table) {
-      const unpack = this.data.tables.get(name);
-      if (!unpack) throw new Error(`no table ${name}`);
-      this.whole.set(name, (table = new Table(unpack(), this.texts)));
-    }
+    const table = this.whole.get(name);
+    if (!table) throw new Error(`no table ${name}`);
     return table;
   }
   /** The table for what is selected. */
@@ -143,7 +140,7 @@ export class App {
     if (!this.scene || this.selection.whole) return whole;
     let table = this.tablesByName.get(name);
     if (!table) {
-      table = regroup(whole, this.scene, this.selection, (other) => (this.hasTable(other) ? this.wholeTable(other) : undefined));
+      table = regroup(whole, this.scene, this.selection, (other) => this.whole.get(other));
       this.tablesByName.set(name, table);
     }
     return table;

@@ -70,7 +70,9 @@ export function formatNumber(value: number, unit: string): string {
   if (Number.isInteger(value)) return formatter(0).format(value);
   const size = Math.abs(value);
   const decimals = unit === "%" ? 2 : size >= 100 ? 1 : size >= 1 ? 2 : size >= 0.001 ? 4 : 6;
-  return formatter(decimals).format(value);
+  return formatter(decimals)
+    .format(value)
+    .replace(/^-(0\.0+)$/, "$1");
 }
 
 function scaled(value: number, base: number, units: string[]): string {

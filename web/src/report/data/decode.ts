@@ -9,8 +9,8 @@ export interface Decoded {
   /** Whether the events can be shown with corrected times. */
   hasCorrected: boolean;
   scenes: DecodedScene[];
-  /** By name, in the report's order. */
-  tables: Map<string, () => DecodedTable>;
+  /** In the report's order. */
+  tables: DecodedTable[];
   path: DecodedPath | null;
   /** The ranks of a job, on the page of one. */
   job: DecodedJob | null;
@@ -137,7 +137,7 @@ export interface DecodedColumn {
   meaning: string;
   kind: "number" | "text" | "bool";
   /** Numbers (NaN: nothing), or places in the list of texts (-1: nothing). */
-  values: Float64Array | Int32Array;
+  readonly values: Float64Array | Int32Array;
 }
 
 /** With `corrected`, the events have the times that they nearly had without the profiler, where the page has those. */
@@ -149,7 +149,7 @@ export async function decode(base64: string, corrected: boolean): Promise<Decode
     header: rest,
     hasCorrected: times !== null,
     scenes: chosen.scenes.map((scene) => new DecodedScene(scene, rest.kinds, bytes)),
-    tables: new Map(tables.map((table) => [table.name, () => decodeTable(table, bytes)])),
+    tables: tables.map((table) => decodeTable(table, bytes)),
     path: chosen.path && decodePath(chosen.path, bytes),
     job: job && decodeJob(job, bytes),
   };
@@ -227,27 +227,47 @@ function decodePath(header: PathHeader, bytes: Uint8Array): DecodedPath {
   return { kinds: header.kinds, columns: header.columns, kind, row, start, time, from, to };
 }
 
+type Values = DecodedColumn["values"];
+
+/** A table whose columns are unpacked when their values are first read. */
 function decodeTable(header: TableHeader, bytes: Uint8Array): DecodedTable {
-  const columns = header.columns.map(({ data, name, unit, meaning }): DecodedColumn => ({
-    name,
-    unit,
-    meaning,
-    kind: data.text ? "text" : data.bool ? "bool" : "number",
-    values: data.text ? readInts(data, bytes) : readNumbers(data, bytes),
-  }));
-  for (const [place, { data, expected }] of header.columns.entries()) if (expected) correct(columns, place, expected, data.scale ?? 1);
-  if (header.order) reorder(columns, header.rows, header.order);
+  const stored = header.columns.map(({ data, expected }) =>
+    once(() => {
+      const values = data.text ? readInts(data, bytes) : readNumbers(data, bytes);
+      if (expected) correct(values, expected, data.scale ?? 1, storedOf);
+      return values;
+    }),
+  );
+  const storedOf = (name: string): Values => {
+    const place = header.columns.findIndex((column) => column.name === name);
+    if (place < 0) throw new Error(`table ${header.name} has no column ${name}`);
+    return stored[place]();
+  };
+  const places = once(() => placesBy(header.rows, header.order ?? [], storedOf));
+  const columns = header.columns.map(({ data, name, unit, meaning }, place): DecodedColumn => {
+    const values = once(() => (header.order ? arranged(stored[place](), places()) : stored[place]()));
+    return {
+      name,
+      unit,
+      meaning,
+      kind: data.text ? "text" : data.bool ? "bool" : "number",
+      get values() {
+        return values();
+      },
+    };
+  });
   const { name, meaning, notes, rows } = header;
   return { name, meaning, notes, rows, columns };
 }
 
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}
+
 /** A column that is stored as what it differs by from a sum of others. */
-function correct(columns: DecodedColumn[], place: number, factors: Record<string, number>, scale: number): void {
-  const { values } = columns[place];
-  const parts = Object.entries(factors).map(([name, factor]) => ({
-    values: columns.find((column) => column.name === name)!.values,
-    factor,
-  }));
+function correct(values: Values, factors: Record<string, number>, scale: number, valuesOf: (name: string) => Values): void {
+  const parts = Object.entries(factors).map(([name, factor]) => ({ values: valuesOf(name), factor }));
   for (let row = 0; row < values.length; row++) {
     let expected = 0;
     for (const part of parts) expected += (part.values[row] || 0) * part.factor;
@@ -255,20 +275,17 @@ function correct(columns: DecodedColumn[], place: number, factors: Record<string
   }
 }
 
-/** Rows back in the order that the table has. */
-function reorder(columns: DecodedColumn[], rows: number, order: [string, boolean][]): void {
-  const keys = order.map(([name, descending]) => {
-    const column = columns.find((candidate) => candidate.name === name);
-    if (!column) throw new Error(`no column ${name} to sort by`);
-    return { values: column.values, sign: descending ? -1 : 1 };
-  });
-  const places = Uint32Array.from({ length: rows }, (_, row) => row).sort((a, b) => {
+/** The stored rows in the order that the table has. */
+function placesBy(rows: number, order: [string, boolean][], valuesOf: (name: string) => Values): Uint32Array {
+  const keys = order.map(([name, descending]) => ({ values: valuesOf(name), sign: descending ? -1 : 1 }));
+  return Uint32Array.from({ length: rows }, (_, row) => row).sort((a, b) => {
     for (const { values, sign } of keys) if (values[a] !== values[b]) return sign * (values[a] - values[b]);
     return a - b;
   });
-  for (const column of columns) {
-    const sorted = column.values.slice();
-    for (let row = 0; row < rows; row++) sorted[row] = column.values[places[row]];
-    column.values = sorted;
-  }
+}
+
+function arranged<T extends Values>(values: T, places: Uint32Array): T {
+  const sorted = values.slice() as T;
+  for (let row = 0; row < places.length; row++) sorted[row] = values[places[row]];
+  return sorted;
 }

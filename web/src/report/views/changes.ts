@@ -57,7 +57,9 @@ function ofTraces(app: App, table: Table): Changes {
       go: () => app.go({ to: "table", table: isCategory ? "diff_kernels" : "diff_summary", filter: isCategory ? `"${part}"` : "", row }),
     };
   });
-  return { note: `${table.notes.join("; ")}. ~ marks changes within the runs' own spread.`, rows, table: "diff_summary" };
+  const notes = table.notes.join("; ");
+  const note = `${notes.charAt(0).toUpperCase()}${notes.slice(1)}. ~ marks changes within the runs' own spread.`;
+  return { note, rows, table: "diff_summary" };
 }
 
 /** Without timelines: all GPU time, and that of each kernel category. */

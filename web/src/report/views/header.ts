@@ -10,7 +10,7 @@ export function mountHeader(host: HTMLElement, app: App): View {
   host.append(
     h(
       "div",
-      { class: "bar" },
+      { class: app.isDiff ? "bar stacked" : "bar" },
       h("h1", { text: app.isDiff ? header.title : fileName(header.source) }),
       h("p", { class: "facts" }, ...factLine(app)),
     ),

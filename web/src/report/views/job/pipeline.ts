@@ -25,7 +25,7 @@ const KEYS: [Block["direction"], string][] = [
   ["forward", "F: forward"],
   ["backward", "B: backward"],
   ["both", "both, one after the other"],
-  ["", "no message tells the microbatch"],
+  ["", "microbatch not known"],
 ];
 
 interface Row {

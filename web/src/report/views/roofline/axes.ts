@@ -86,9 +86,10 @@ export function stripLines(layout: Layout, limits: Ceiling[]): SVGElement[] {
     .sort((a, b) => b.value - a.value)
     .flatMap((ceiling) => {
       const at = strip.x(ceiling.value);
-      const fits = at + STRIP_LABEL / 2 < free;
-      if (fits) free = at - STRIP_LABEL / 2;
       const anchor = at > right - STRIP_LABEL / 2 ? "end" : "middle";
+      const end = anchor === "end" ? Math.min(at, right) : at + STRIP_LABEL / 2;
+      const fits = end < free;
+      if (fits) free = end - STRIP_LABEL;
       return [
         line([at, strip.top, at, strip.bottom], lineClass(ceiling)),
         text(Math.min(at, right), fits ? strip.top - 6 : strip.bottom - 4, labelText(ceiling), anchor, "", "rl-ceiling-label"),

@@ -5,7 +5,7 @@ import { h, replace } from "../../../shared/dom";
 import { FUNCTIONS } from "../../sql/evaluate";
 import { RESULT, runQuery } from "../../sql/run";
 import { SqlError } from "../../sql/tokens";
-import { catalog } from "./catalog";
+import { catalog, defaultTable } from "./catalog";
 import { extraFacts, extraTables, tableFor } from "./extra";
 
 const EXAMPLES: [table: string, query: string][] = [
@@ -57,7 +57,12 @@ export class QueryBox {
   constructor(private readonly app: App) {
     this.input = h("textarea", {
       class: "sql-input",
-      attrs: { rows: "1", spellcheck: "false", "aria-label": "SQL over the tables of this page", placeholder: "select … from kernels …" },
+      attrs: {
+        rows: "1",
+        spellcheck: "false",
+        "aria-label": "SQL over the tables of this page",
+        placeholder: `select … from ${defaultTable(app)} …`,
+      },
       on: { keydown: (event) => this.key(event), input: () => this.grow() },
     });
     const run = h("button", {

@@ -208,7 +208,9 @@ function tracksOf(app: App, source: Source, table: Table): Counter[] {
   const drawn = table.columns.filter(
     ({ name, kind }) => kind === "number" && !source.by.includes(name) && !source.not?.includes(name) && name !== source.line,
   );
-  return [...rowsByTrack.values()].map((rows, number) => trackOf(app, source, table, drawn, rows, number));
+  const tracks = [...rowsByTrack.values()].map((rows, number) => trackOf(app, source, table, drawn, rows, number));
+  // As the lanes that they are about: stream 2 before stream 10.
+  return tracks.sort((a, b) => a.title.localeCompare(b.title, "en", { numeric: true }));
 }
 
 function trackOf(app: App, source: Source, table: Table, drawn: Column[], rows: number[], number: number): Counter {
