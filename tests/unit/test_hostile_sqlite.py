@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import sys
 import tracemalloc
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import warplens
-from nsys_files import BOOT, opened, training_step
+from nsys_files import BOOT, NsysFile, opened, training_step
 from support import ends
 from warplens.errors import FormatError
 from warplens.readers.shared import sqlite_limits, sqlite_tables
@@ -227,3 +228,47 @@ def test_a_hostile_schema_is_one_line(tmp_path: Path, statement: str) -> None:
     with pytest.raises(FormatError) as refused:
         warplens.open(path, cache=False)
     assert "\n" not in str(refused.value)
+
+
+def in_log(path: Path, *statements: str) -> Path:
+    """A copy of the database, with these changes in its write-ahead log only."""
+    copy = path.with_name("logged.sqlite")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in ("PRAGMA journal_mode = WAL", "PRAGMA wal_autocheckpoint = 0", *statements):
+            connection.execute(statement)
+        for ending in ("", "-wal"):
+            shutil.copy(f"{path}{ending}", f"{copy}{ending}")
+    return copy
+
+
+def test_changes_in_a_log_beside_the_file_are_noted(tmp_path: Path) -> None:
+    """They were left out without a word: half of the kernels."""
+    file = NsysFile()
+    file.kernel("k", 1000, 2000)
+    table = "CUPTI_ACTIVITY_KIND_KERNEL"
+    path = in_log(file.write(tmp_path / "t.sqlite"), f"INSERT INTO {table} SELECT * FROM {table}")
+    (note,) = [note for note in warplens.open(path, cache=False).trace.quality.notes if note.code == "sqlite_pending"]
+    assert note.message.startswith("logged.sqlite-wal beside the file holds changes that are not read")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["logged.sqlite", "logged.sqlite-wal", "t.sqlite"]
+    Path(f"{path}-wal").write_bytes(b"")
+    assert "sqlite_pending" not in [note.code for note in warplens.open(path, cache=False).trace.quality.notes]
+
+
+def test_tables_that_are_only_in_a_log_are_one_line(tmp_path: Path) -> None:
+    path = in_log(tmp_path / "t.sqlite", "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start)")
+    with pytest.raises(FormatError, match=r"whose tables are still in logged\.sqlite-wal") as caught:
+        warplens.open(path, cache=False)
+    assert caught.value.hint == "let SQLite finish what was begun: sqlite3 logged.sqlite .tables"
+
+
+@pytest.mark.parametrize("is_hot", [True, False])
+def test_a_journal_of_an_unfinished_change_is_noted_and_left_alone(tmp_path: Path, is_hot: bool) -> None:
+    """The file has part of the change. A journal names files that SQLite would open, so it is not given to it."""
+    file = NsysFile()
+    file.kernel("k", 1000, 2000)
+    path = file.write(tmp_path / "t.sqlite")
+    journal = tmp_path / "t.sqlite-journal"
+    journal.write_bytes((b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" if is_hot else bytes(8)) + bytes(504))
+    codes = [note.code for note in warplens.open(path, cache=False).trace.quality.notes]
+    assert ("sqlite_pending" in codes) is is_hot
+    assert journal.stat().st_size == 512

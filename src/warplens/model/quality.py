@@ -68,6 +68,11 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "{count:GPU event} without a device number: {detail} devices are more than a trace can have",
     ),
     "truncated": (WARNING, "the file ends early: {detail}; events before that point are reported"),
+    "sqlite_pending": (
+        WARNING,
+        "{detail} beside the file holds changes that are not read: the program that writes it is running or was killed "
+        "(close it; opening the file with sqlite3 finishes what was begun)",
+    ),
     "damaged": (WARNING, "{count:damaged section} skipped ({detail})"),
     "bad_text": (WARNING, "invalid UTF-8 was replaced"),
     "bad_args": (WARNING, "{count:event} with unreadable fields; these fields are omitted ({detail})"),

@@ -6,6 +6,7 @@ Only tables are read, never views: a view would run SQL that the file brings alo
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import tempfile
 from collections import Counter
@@ -25,6 +26,8 @@ from warplens.readers.shared.sqlite_limits import SqliteLimits, is_too_big
 from warplens.readers.shared.stored_file import UNFINISHED
 
 MAGIC: Final = b"SQLite format 3\0"
+JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
+WAL_HEADER_BYTES: Final = 32
 CHUNK_ROWS = 1 << 16
 FIRST_ROW: Final = 1
 LAST_ROW: Final = 2**63 - 1
@@ -281,12 +284,38 @@ def opened(text: bytes, where: str, notes: list[Note]) -> Iterator[Database]:
                 connection.execute("PRAGMA writable_schema = ON")
             if cut and not any(note.code == "truncated" for note in notes):
                 notes.append(Note("truncated", detail=f"the last {cut:,} bytes of the database are missing"))
-            yield Database(connection, len(text), where)
+            database = Database(connection, len(text), where)
+            notes += _pending_notes(stored, where, has_tables=bool(database.tables))
+            yield database
         except sqlite3.DatabaseError as error:
             why = " ".join(str(error).split())  # it can quote the schema
             raise FormatError(f"a damaged SQLite file ({why})", where=where, hint=UNFINISHED) from None
         except UnicodeDecodeError:  # what sqlite3 raises where its error quotes a schema that is not UTF-8
             raise FormatError("a damaged SQLite file (its schema is not UTF-8)", where=where, hint=UNFINISHED) from None
+
+
+def _pending_notes(stored: Path | None, where: str, *, has_tables: bool) -> list[Note]:
+    """On a log or journal beside the file, which a program that is running, or was killed, has left there.
+
+    It is not read: SQLite would write to the folder, and follow names in a journal.
+    """
+    if stored is None or (beside := _pending(stored)) is None:
+        return []
+    if not has_tables:
+        hint = f"let SQLite finish what was begun: sqlite3 {shlex.quote(stored.name)} .tables"
+        raise FormatError(f"an SQLite file whose tables are still in {beside.name}", where=where, hint=hint)
+    return [Note("sqlite_pending", detail=beside.name)]
+
+
+def _pending(path: Path) -> Path | None:
+    """The write-ahead log with changes, or the journal of an unfinished one, that belongs to a file."""
+    log, journal = (path.with_name(path.name + ending) for ending in ("-wal", "-journal"))
+    if log.is_file() and log.stat().st_size > WAL_HEADER_BYTES:
+        return log
+    if journal.is_file():
+        with journal.open("rb") as stream:
+            return journal if stream.read(len(JOURNAL_MAGIC)) == JOURNAL_MAGIC else None
+    return None
 
 
 def missing_bytes(text: bytes) -> int:
