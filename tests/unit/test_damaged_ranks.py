@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -98,3 +99,11 @@ def test_of_500_ranks_three_damaged_ones_are_a_note_each(executor: ReadsOneOfAKi
     notes = job.table("quality").frame["message"].to_list()
     assert notes == [f"rank {rank} could not be read: {reason}" for rank, (_, reason) in DAMAGED.items()]
     assert len(job.step_ms) == 2
+
+
+def test_a_pipe_among_the_ranks_is_noted_and_not_waited_for(tmp_path: Path) -> None:
+    for rank in range(2):
+        (tmp_path / f"rank{rank}.json").write_bytes(trace_of(rank))
+    os.mkfifo(tmp_path / "rank2.json")
+    notes = [row["message"] for row in warplens.open(tmp_path, cache=False).table("quality").to_dicts()]
+    assert "rank 2 could not be read: a pipe or a device, not a file" in notes

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from warplens.cluster.executor import Item
+from warplens.files import is_stream
 from warplens.machine import free_ram, usable_cores
 
 BYTES_PER_JSON_BYTE: Final = 5
@@ -29,7 +30,7 @@ def unpacked_bytes(path: Path) -> int:
     try:
         if path.is_dir():
             return sum(map(_file_bytes, (file for file in path.rglob("*") if file.is_file())))
-        return _file_bytes(path)
+        return 0 if is_stream(path) else _file_bytes(path)  # a pipe among the ranks may have no writer
     except OSError:
         return 0  # reading it reports what is wrong
 
