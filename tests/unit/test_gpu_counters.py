@@ -35,10 +35,15 @@ def origin() -> int:
     return int(warplens.open(TRACE).meta.origin_ns)  # type: ignore[union-attr]
 
 
+def renewed(*watts: float) -> list[float]:
+    """Readings of which none repeats the one before, so that each is a renewal."""
+    return [value + 0.001 * (number % 2) for number, value in enumerate(watts)]
+
+
 def samples(first_ns: int, count: int, every_ns: int = MS, **columns: Any) -> dict[str, Any]:
     times = [first_ns + number * every_ns for number in range(count)]
     readings = {
-        "power_w": [600.0] * count,
+        "power_w": renewed(*[600.0] * count),
         "sm_clock_mhz": [1500] * count,
         "temperature_c": [60] * count,
         "clock_reasons": [4] * (count - count // 4) + [0] * (count // 4),
@@ -76,14 +81,14 @@ def test_the_tables_are_there_only_where_counters_were_sampled(tmp_path: Path) -
 
 
 def test_counters_are_summed_up_over_the_trace_with_their_limits(tmp_path: Path) -> None:
-    power = [100.0] * 50 + [600.0] * 10 + [700.0] * 10 + [100.0] * 130
+    power = renewed(*[100.0] * 50 + [600.0] * 10 + [700.0] * 10 + [100.0] * 130)
     profile = opened(bundle(tmp_path, samples(origin() - 50 * MS, 200, power_w=power)))
     extent = max(profile.trace.ints("start_ns") + profile.trace.ints("dur_ns")) / MS
     inside = [watts for number, watts in enumerate(power) if 0 <= number - 50 <= extent]
     by_name = {row["counter"]: row for row in rows(profile, "gpu_counters")}
     row = by_name["power"]
     assert (row["device"], row["unit"], row["samples"], row["min"], row["max"]) == (
-        0, "W", len(inside), min(inside), 700.0,
+        0, "W", len(inside), min(inside), 700.001,
     )  # fmt: skip
     assert row["mean"] == pytest.approx(np.mean(inside))
     assert row["percent_of_limit"] == pytest.approx(np.mean(inside) / 7)
@@ -95,7 +100,7 @@ def test_counters_are_summed_up_over_the_trace_with_their_limits(tmp_path: Path)
 
 
 def test_a_steps_energy_is_its_mean_power_times_its_time(tmp_path: Path) -> None:
-    """Power rises by 1 W in every ms: that in the middle of a window is the mean."""
+    """Power rises by 1 W in every ms: that in the middle of a window is the mean, its first ms (a renewal) aside."""
     profile = opened(bundle(tmp_path, samples(origin() - 20 * MS, 120, power_w=[380.0 + turn for turn in range(120)])))
     energies = {(row["part"], row["step"]): row for row in rows(profile, "step_energy")}
     begins = dict(profile.workspace.gpu.group_by("step").agg(pl.col("start_ns").min()).iter_rows())
@@ -103,42 +108,97 @@ def test_a_steps_energy_is_its_mean_power_times_its_time(tmp_path: Path) -> None
     for step, time_ms in zip(steps, STEP_MS, strict=True):
         row = energies["step", step]
         assert row["time_ms"] == pytest.approx(time_ms, abs=0.1)
-        assert row["power_w"] == pytest.approx(400 + begins[step] / MS + row["time_ms"] / 2)
+        assert row["power_w"] == pytest.approx(400 + begins[step] / MS + (1 + row["time_ms"]) / 2)
         assert row["energy_j"] == pytest.approx(row["power_w"] * row["time_ms"] / 1000)
         assert row["steps"] == 1
     together = energies["recorded steps", None]
     assert together["steps"] == 2
     assert together["time_ms"] == pytest.approx(sum(STEP_MS) / 2, abs=0.1)
-    assert 2 * together["energy_j"] == pytest.approx(sum(energies["step", step]["energy_j"] for step in steps))
+    begin, end = begins[steps[0]], begins[steps[1]] + MS * energies["step", steps[1]]["time_ms"]
+    assert together["power_w"] == pytest.approx(400 + (begin + MS + end) / 2 / MS)
+    assert together["energy_j"] == pytest.approx(together["power_w"] * together["time_ms"] / 1000)
     assert together["sm_clock_mhz"] == pytest.approx(1500)
     assert (together["power_limit_w"], together["temperature_c"]) == (700, pytest.approx(60))
 
 
-def test_unrecorded_steps_have_the_energy_of_the_window_before_the_recording(tmp_path: Path) -> None:
-    begin = origin() - 300 * MS
-    power = [500.0] * 200 + [600.0] * 200
-    windows = [
-        {"position": "before", "steps": 10, "seconds": 0.15, "start_ns": begin + 20 * MS},
-        {"position": "after", "steps": 2, "seconds": 0.03, "start_ns": begin + 350 * MS},
-    ]
-    profile = opened(bundle(tmp_path, samples(begin, 400, power_w=power), windows=windows))
-    first = rows(profile, "step_energy")[0]
-    assert (first["part"], first["steps"]) == ("unrecorded steps", 10)
-    assert (first["time_ms"], first["power_w"]) == (pytest.approx(15), pytest.approx(500))
-    assert first["energy_j"] == pytest.approx(7.5)
+def held(count: int, *watts: float) -> list[float]:
+    """Each reading in `count` samples."""
+    return [value for value in watts for _ in range(count)]
 
 
-def test_short_steps_have_the_energy_of_the_longest_window_after_the_recording(tmp_path: Path) -> None:
-    begin = origin() - 50 * MS
+def unrecorded(profile: warplens.Profile) -> list[dict[str, Any]]:
+    return [row for row in rows(profile, "step_energy") if row["part"] == "unrecorded steps"]
+
+
+def test_unrecorded_steps_have_the_energy_of_the_longest_window(tmp_path: Path) -> None:
+    begin = origin() - 1000 * MS
     windows = [
-        {"position": "before", "steps": 10, "seconds": 0.03, "start_ns": begin},
-        {"position": "after", "steps": 2, "seconds": 0.006, "start_ns": begin + 1000 * MS},
-        {"position": "after", "steps": 330, "seconds": 1.0, "start_ns": begin + 1100 * MS},
+        {"position": "before", "steps": 20, "seconds": 0.6, "start_ns": begin},
+        {"position": "after", "steps": 2, "seconds": 0.06, "start_ns": begin + 1100 * MS},
+        {"position": "after", "steps": 33, "seconds": 1.0, "start_ns": begin + 1200 * MS},
     ]
-    profile = opened(bundle(tmp_path, samples(begin, 150, 20 * MS), windows=windows))
-    unrecorded = [row for row in rows(profile, "step_energy") if row["part"] == "unrecorded steps"]
-    assert [row["steps"] for row in unrecorded] == [330]
-    assert unrecorded[0]["energy_j"] == pytest.approx(600 / 330)
+    power = held(5, *[500.0, 501.0] * 6, *[600.0, 601.0] * 6)  # renewed every 100 ms
+    profile = opened(bundle(tmp_path, samples(begin, 120, 20 * MS, power_w=power), windows=windows))
+    [row] = unrecorded(profile)
+    assert row["steps"] == 33
+    assert row["time_ms"] == pytest.approx(1000 / 33)
+    assert row["power_w"] == pytest.approx(600.5, abs=0.2)
+    assert row["energy_j"] == pytest.approx(row["power_w"] / 33)
+
+
+def test_a_longer_window_in_which_sampling_paused_does_not_count(tmp_path: Path) -> None:
+    begin = origin() - 1000 * MS
+    windows = [
+        {"position": "before", "steps": 20, "seconds": 0.6, "start_ns": begin},
+        {"position": "after", "steps": 33, "seconds": 1.0, "start_ns": begin + 1200 * MS},
+    ]
+    profile = opened(bundle(tmp_path, samples(begin, 40, 20 * MS), windows=windows))
+    assert [row["steps"] for row in unrecorded(profile)] == [20]
+
+
+def test_the_reading_from_before_a_window_is_not_in_its_mean(tmp_path: Path) -> None:
+    """NVML shows the idle GPU's power until the first renewal after the work began."""
+    begin = origin() - 2000 * MS
+    power = held(5, 100.0, 101.0, 100.0, *[600.0, 601.0] * 4, 600.0)
+    windows = [{"position": "before", "steps": 30, "seconds": 0.9, "start_ns": begin + 210 * MS}]
+    profile = opened(bundle(tmp_path, samples(begin, 60, 20 * MS, power_w=power), windows=windows))
+    assert unrecorded(profile)[0]["power_w"] == pytest.approx(600.5, abs=0.1)
+
+
+def test_recorded_steps_shorter_than_five_renewals_have_a_note_instead_of_a_row(tmp_path: Path) -> None:
+    """Their readings were those of before: 207 W where the steps drew 540 W."""
+    begin = origin() - 1000 * MS
+    windows = [{"position": "before", "steps": 20, "seconds": 0.6, "start_ns": begin}]
+    power = held(5, *[500.0, 501.0] * 12)
+    profile = opened(bundle(tmp_path, samples(begin, 120, 20 * MS, power_w=power), windows=windows))
+    table = profile.table("step_energy")
+    assert table.frame["part"].to_list() == ["unrecorded steps"]
+    length = 34  # from the first kernel to the last one's end
+    assert table.notes == (
+        f"GPU 0: no row for the recorded steps: {length} ms are less than the 500 ms (5 renewals of the reading of "
+        "power) that a mean needs; record more steps",
+    )
+
+
+def test_the_counters_of_a_trace_shorter_than_five_renewals_are_of_all_readings(tmp_path: Path) -> None:
+    begin = origin() - 1000 * MS
+    power = held(5, *[500.0, 501.0] * 12)
+    table = opened(bundle(tmp_path, samples(begin, 120, 20 * MS, power_w=power))).table("gpu_counters")
+    [row] = table.frame.filter(counter="power").to_dicts()
+    assert (row["samples"], row["mean"]) == (120, 500.5)
+    assert "renewed every 100 ms: these are all readings" in table.notes[0]
+
+
+def test_how_often_a_reading_is_renewed() -> None:
+    times = np.arange(0, 60) * 20 * MS
+    values = np.array(held(5, *[500.0, 501.0] * 6))
+    assert Series(times, values).renewal_ns == 100 * MS
+    later = np.where(times >= 600 * MS, times + 777 * MS, times)
+    assert Series(later, values).renewal_ns == 100 * MS, "a pause of the sampling is no renewal"
+    assert Series(times, np.arange(60.0)).renewal_ns == 20 * MS, "nothing shorter than the samples' spacing is seen"
+    usual = 100 * MS
+    assert Series(times, np.full(60, 500.0)).renewal_ns == usual, "a reading that never changes says nothing"
+    assert Series(times[:0], values[:0]).renewal_ns == Series(times[:1], values[:1]).renewal_ns == usual
 
 
 @pytest.mark.parametrize("spacing", [40, 400])
@@ -146,7 +206,7 @@ def test_a_window_with_fewer_than_three_samples_has_no_energy(tmp_path: Path, sp
     profile = opened(bundle(tmp_path, samples(origin() - 400 * MS, 40, spacing * MS)))
     table = profile.table("step_energy")
     assert len(table) == 0
-    assert "three readings" in table.notes[0]
+    assert "no row for the recorded steps" in table.notes[0]
 
 
 def test_a_trace_without_steps_has_the_energy_of_all_of_it(tmp_path: Path) -> None:
@@ -154,7 +214,7 @@ def test_a_trace_without_steps_has_the_energy_of_all_of_it(tmp_path: Path) -> No
     profile = opened(bundle(tmp_path, samples(start, 2000), trace=WITHOUT_STEPS))
     [row] = rows(profile, "step_energy")
     assert (row["part"], row["steps"], row["step"]) == ("whole trace", 0, None)
-    assert row["energy_j"] == pytest.approx(0.6 * row["time_ms"])
+    assert row["energy_j"] == pytest.approx(0.6 * row["time_ms"], rel=1e-5)
 
 
 def test_readings_are_joined_by_lines_and_not_across_a_pause() -> None:
@@ -173,8 +233,8 @@ def test_the_energy_counter_is_compared_with_the_readings(tmp_path: Path) -> Non
     begin = origin()
     energy = [[begin, 1000.0], [begin + 2000 * MS, 2180.0]]
     profile = opened(bundle(tmp_path, samples(begin, 200, 10 * MS, energy=energy)))
-    assert profile.table("gpu_counters").notes == (
-        "GPU 0: its counter of energy has 590 W on average over 2.0 s, the readings of power 600 W",
+    assert profile.table("gpu_counters").notes[-1] == (
+        "GPU 0: its counter of energy has 590 W on average over 2.0 s, the readings of power 600 W"
     )
     assert all(row["counter"] != "energy counter" for row in rows(profile, "counter_timeline"))
 
@@ -265,7 +325,7 @@ def test_converted_files_have_the_counters_of_the_trace(tmp_path: Path) -> None:
     expected = {row["counter"]: row["samples"] for row in rows(profile, "gpu_counters")}
     assert len(events) == expected["power"]
     assert {event["pid"] for event in events} == {gpu}
-    assert all(event["args"] == {"value": 600.0} for event in events)
+    assert {event["args"]["value"] for event in events} <= {600.0, 600.001}
     assert min(event["ts"] for event in events) >= 0
 
 

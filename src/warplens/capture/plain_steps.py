@@ -25,7 +25,7 @@ AFTER_STEPS: Final = (LEAST_STEPS, MOST_STEPS - LEAST_STEPS)
 only with the wait at its last mark, so a short one comes first."""
 
 SAMPLED_SECONDS: Final = 1.0
-"""Of the window after those, where counters are sampled: ten steps may be over before power is read twice."""
+"""Of the window after those, where counters are sampled: ten steps may be over before power is renewed twice."""
 MOST_SAMPLED_STEPS: Final = 5000
 
 

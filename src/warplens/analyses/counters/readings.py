@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +17,18 @@ LEAST_SAMPLES: Final = 3
 """In a window, for its mean to be more than a guess."""
 LARGEST_GAP: Final = 0.5
 """Of a window: where more of it is between two samples, it was not sampled."""
+USUAL_RENEWAL_NS: Final = 100_000_000
+"""Of NVML's readings of power, clock and utilisation: 97 to 131 ms on an H200."""
+LEAST_RENEWALS: Final = 5
+"""In a window: until the first of them the reading is from before it, and a mean of one or two says little."""
+LEAST_CHANGES: Final = 4
+PAUSE: Final = 3
+"""Times the usual spacing of samples: what is longer is a pause of the sampling."""
 Window = tuple[int, int]
 
 
-class Series(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Series:
     """One counter of one GPU, in the order of time."""
 
     times_ns: Ints
@@ -35,6 +45,28 @@ class Series(NamedTuple):
         if not areas or seconds <= 0 or not all(map(self._is_sampled, windows)):
             return None
         return sum(areas) / seconds
+
+    @cached_property
+    def renewal_ns(self) -> int:
+        """The median time between two different readings: samples in between repeat the one before."""
+        spacing = np.diff(self.times_ns)
+        if not len(spacing):
+            return USUAL_RENEWAL_NS
+        pauses = np.concatenate([[False], spacing > PAUSE * np.median(spacing)])
+        stretch = np.cumsum(pauses)
+        changes = np.flatnonzero((np.diff(self.values, prepend=self.values[0]) != 0) & ~pauses)
+        periods = np.diff(self.times_ns[changes])[np.diff(stretch[changes]) == 0]
+        return int(np.median(periods)) if len(periods) >= LEAST_CHANGES else USUAL_RENEWAL_NS
+
+    @property
+    def least_ns(self) -> int:
+        """How long a window must be for its mean to be of the work in it."""
+        return LEAST_RENEWALS * self.renewal_ns
+
+    def mean_of_work(self, window: Window) -> float | None:
+        """What the work of a window draws: without its first renewal, until which the reading is from before it."""
+        begin, end = window
+        return self.mean([(begin + self.renewal_ns, end)]) if end - begin >= self.least_ns else None
 
     def count(self, windows: list[Window]) -> int:
         return sum(int(((self.times_ns >= begin) & (self.times_ns <= end)).sum()) for begin, end in windows)

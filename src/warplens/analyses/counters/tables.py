@@ -1,7 +1,7 @@
 """`gpu_counters`, `step_energy` and `counter_timeline`: readings of the GPUs that a capture sampled beside the profile.
 
-A reading of power is updated every 20 to 100 ms, so a mean needs a window that is longer: that of all recorded steps,
-or of the unrecorded ones before them, whose power is not that of a GPU that waits for a recorded host.
+A reading of power is renewed every 20 to 100 ms, so a mean needs a window of several renewals: that of all recorded
+steps, or of unrecorded ones, whose power is not that of a GPU that waits for a recorded host.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from warplens.analyses.counters.readings import Series, Window, series_of
+from warplens.analyses.counters.readings import LEAST_RENEWALS, Series, Window, series_of
 from warplens.analyses.memory.timeline import chosen_moments
 from warplens.analyses.time.steps import launched_by_step, step_windows
 from warplens.analyses.workspace import Workspace
@@ -31,7 +31,12 @@ COUNTERS = (
     DEVICE,
     COUNTER,
     UNIT,
-    Column("samples", "readings while the trace was recorded", "", pl.Int64),
+    Column(
+        "samples",
+        "readings while the trace was recorded; all of them where that is shorter than five renewals of a reading",
+        "",
+        pl.Int64,
+    ),
     Column("min", "smallest reading", "", pl.Float64),
     Column("mean", "mean of the readings", "", pl.Float64),
     Column("p95", "reading that 95 % do not exceed", "", pl.Float64),
@@ -68,12 +73,20 @@ TIMELINE = (
 
 
 class _Part(NamedTuple):
-    """Some windows with the same kind of work, each of several steps."""
+    """A window with one kind of work, of several steps."""
 
     part: str
-    windows: list[Window]
+    window: Window
     steps: int
     step: int | None = None
+
+
+class _Readings(NamedTuple):
+    """Of one GPU."""
+
+    power: Series
+    clock: Series
+    temperature: Series
 
 
 def counter_table(name: str, work: Workspace) -> Table:
@@ -82,8 +95,10 @@ def counter_table(name: str, work: Workspace) -> Table:
 
 def gpu_counters(work: Workspace) -> Table:
     begin, end = _extent(work)
-    counters = _shown(work)
-    inside = counters.filter(pl.col("start_ns").is_between(begin, end))
+    renewal_ns = max((series_of(work.trace.counters, device, POWER).renewal_ns for device in _devices(work)), default=0)
+    is_long = end - begin >= LEAST_RENEWALS * renewal_ns
+    inside = _shown(work).filter(pl.col("start_ns").is_between(begin, end)) if is_long else _shown(work)
+    notes = [] if is_long else [_short_trace(end - begin, renewal_ns)]
     keys = ["device", "counter", "unit"]
     value = pl.col("value")
     frame = (
@@ -98,12 +113,17 @@ def gpu_counters(work: Workspace) -> Table:
         )
         .with_columns((100 * pl.col("mean") / pl.col("limit")).alias("percent_of_limit"))
     )
-    return Table.from_frame("gpu_counters", "one row per GPU and counter", COUNTERS, frame, *_energy_notes(work))
+    notes.extend(_energy_notes(work))
+    return Table.from_frame("gpu_counters", "one row per GPU and counter", COUNTERS, frame, *notes)
 
 
 def step_energy(work: Workspace) -> Table:
-    rows = [row for device in _devices(work) for row in _device_energy(work, device)]
-    notes = [] if rows else ["no window was long enough for three readings of the power: record more steps"]
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for device in _devices(work):
+        energies, absent = _device_energy(work, device)
+        rows += energies
+        notes += absent
     grain = "one row per GPU and part of the run"
     return Table.from_frame("step_energy", grain, ENERGIES, frame_of_rows(ENERGIES, rows), *notes)
 
@@ -146,52 +166,75 @@ def _thinned(counter: pl.DataFrame) -> pl.DataFrame:
     return counter[chosen_moments(values, int(np.argmax(values)))]
 
 
-def _device_energy(work: Workspace, device: int) -> Iterator[dict[str, Any]]:
-    counters = work.trace.counters
-    power = series_of(counters, device, POWER)
-    clock, temperature = (series_of(counters, device, name) for name in (SM_CLOCK, TEMPERATURE))
-    seen: set[str] = set()
+def _device_energy(work: Workspace, device: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of a GPU, and why parts of the run have none."""
+    readings = _Readings(*(series_of(work.trace.counters, device, name) for name in (POWER, SM_CLOCK, TEMPERATURE)))
+    rows: dict[tuple[str, int | None], dict[str, Any]] = {}
+    absent: dict[str, str] = {}
     for part in _parts(work, device):
-        watts = power.mean(part.windows)
-        if watts is None or (part.part == UNRECORDED and UNRECORDED in seen):
-            continue
-        seen.add(part.part)
-        seconds = sum(end - begin for begin, end in part.windows) / 1e9
-        yield {
-            "device": device,
-            "part": part.part,
-            "step": part.step,
-            "steps": part.steps,
-            "time_ms": 1e3 * seconds / max(1, part.steps),
-            "samples": power.count(part.windows),
-            "power_w": watts,
-            "power_limit_w": power.limit,
-            "energy_j": watts * seconds / max(1, part.steps),
-            "sm_clock_mhz": clock.mean(part.windows),
-            "temperature_c": temperature.mean(part.windows),
-        }
+        row = None if (part.part, part.step) in rows else _energy_row(device, part, readings)
+        if row is not None:
+            rows[part.part, part.step] = row
+        elif part.part != STEP:
+            absent.setdefault(part.part, f"GPU {device}: {_why_absent(part, readings.power)}")
+    known = {part for part, _ in rows}
+    return list(rows.values()), [why for part, why in absent.items() if part not in known]
+
+
+def _energy_row(device: int, part: _Part, readings: _Readings) -> dict[str, Any] | None:
+    """None where the window is too short, or was not sampled."""
+    power = readings.power
+    watts = power.mean_of_work(part.window)
+    if watts is None:
+        return None
+    seconds = (part.window[1] - part.window[0]) / 1e9
+    return {
+        "device": device,
+        "part": part.part,
+        "step": part.step,
+        "steps": part.steps,
+        "time_ms": 1e3 * seconds / max(1, part.steps),
+        "samples": power.count([part.window]),
+        "power_w": watts,
+        "power_limit_w": power.limit,
+        "energy_j": watts * seconds / max(1, part.steps),
+        "sm_clock_mhz": readings.clock.mean([part.window]),
+        "temperature_c": readings.temperature.mean([part.window]),
+    }
+
+
+def _why_absent(part: _Part, power: Series) -> str:
+    length = f"{(part.window[1] - part.window[0]) / 1e6:,.0f} ms"
+    if part.window[1] - part.window[0] >= power.least_ns:
+        return f"no row for the {part.part}: sampling paused in their {length}"
+    needed = f"{power.least_ns / 1e6:,.0f} ms ({LEAST_RENEWALS} renewals of the reading of power)"
+    return f"no row for the {part.part}: {length} are less than the {needed} that a mean needs; record more steps"
+
+
+def _short_trace(length_ns: int, renewal_ns: int) -> str:
+    length, renewal = (f"{value / 1e6:,.0f} ms" for value in (length_ns, renewal_ns))
+    return (
+        f"the trace lasts {length} and a reading is renewed every {renewal}: these are all readings, those of the "
+        "timed unrecorded steps among them"
+    )
 
 
 def _parts(work: Workspace, device: int) -> Iterator[_Part]:
-    """What the energy of a GPU is given for; a window that is too short has none."""
-    plain = work.trace.plain_windows
-    # After a recording the profiler stays loaded: steps before it are what the program costs by itself. The first
-    # window that is long enough counts.
-    ordered = plain.with_columns((pl.col("position") == "before").alias("is_before"))
-    for steps, *window in (
-        ordered.sort("is_before", "steps", descending=True).select("steps", "start_ns", "end_ns").iter_rows()
-    ):
-        yield _Part(UNRECORDED, [(window[0], window[1])], steps)
+    """What the energy of a GPU is given for; of several windows of one part the first that was sampled counts."""
+    plain = work.trace.plain_windows.with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("length_ns"))
+    # The longest first: a mean over 1 s after the recording says more than one over 0.3 s before it.
+    for row in plain.sort("length_ns", descending=True, maintain_order=True).iter_rows(named=True):
+        yield _Part(UNRECORDED, (row["start_ns"], row["end_ns"]), row["steps"])
     gpu = work.gpu.filter(pl.col("device") == device)
     windows_by_step = step_windows(launched_by_step(gpu))
     if windows_by_step:
         in_order = sorted(windows_by_step.items(), key=lambda item: item[1])
-        yield _Part(RECORDED, [(in_order[0][1][0], in_order[-1][1][1])], len(in_order))
+        yield _Part(RECORDED, (in_order[0][1][0], in_order[-1][1][1]), len(in_order))
         for number, step_window in in_order:
-            yield _Part(STEP, [step_window], 1, number)
+            yield _Part(STEP, step_window, 1, number)
     elif gpu.height:
         begin, end = gpu["start_ns"].min(), (gpu["start_ns"] + gpu["dur_ns"]).max()
-        yield _Part(WHOLE, [(int(begin), int(end))], 0)  # type: ignore[arg-type]
+        yield _Part(WHOLE, (int(begin), int(end)), 0)  # type: ignore[arg-type]
 
 
 def _energy_notes(work: Workspace) -> Iterator[str]:
