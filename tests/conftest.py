@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import warm_python
 from support import ROOT, RunInside, write_trace
 
 if TYPE_CHECKING:
@@ -81,6 +83,8 @@ def _caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]
     would not trust what is kept there and compute it again, and not fill the user's cache either.
     """
     folder = tmp_path_factory.mktemp("caches")
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        warm_python.share(tmp_path_factory.getbasetemp().parent)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_CACHE_HOME", str(folder / "home"))  # where the key of the cache is
         patched.setenv("WARPLENS_CACHE", str(folder / "shared"))
@@ -149,7 +153,6 @@ def run_inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
 @pytest.fixture(scope="module")
 def warm_compiler() -> Iterator[None]:
     """Kernels are compiled, and scripts run for their launches, in processes that need not load PyTorch anew."""
-    import warm_python
     from warplens.kernel_lab.compiling import child, launching
 
     with pytest.MonkeyPatch.context() as patched:
@@ -161,7 +164,6 @@ def warm_compiler() -> Iterator[None]:
 @pytest.fixture
 def warm_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units of plans run, and answers to puzzles are checked, in processes that need not load PyTorch anew."""
-    import warm_python
     from warplens.proof.running import compared_outputs
     from warplens.puzzles import child
     from warplens.replay.running import process

@@ -1,15 +1,17 @@
 """Runs Python programs as `subprocess` does, in processes that need not load PyTorch anew: it takes 2.5 s.
 
-Each program has a process of its own, forked from one that has loaded some libraries and done nothing else. What
-depends on how a process starts is run with `subprocess` itself.
+Each program has a process of its own, forked from one that has loaded some libraries and done nothing else: the workers
+of a run have it together. What depends on how a process starts is run with `subprocess` itself.
 """
 
 from __future__ import annotations
 
 import atexit
+import hashlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +26,7 @@ from typing import IO, Any
 
 import warplens
 from support import HANG_SECONDS
+from warm_template import turn
 
 TORCH = ("torch",)
 OPTIMIZER = ("torch", "torch._inductor", "torch._dynamo")
@@ -40,6 +43,24 @@ WARPLENS = ("numpy", "polars", "warplens.cli", "warplens.api", "warplens.analyse
             "warplens.profiles.reading", "warplens.profiles.reopened", "warplens.ranks.finding_files")  # fmt: skip
 """What the command itself loads, which takes half a second: Polars starts no thread before its first query."""
 _starting = threading.Lock()
+shared_folder: Path | None = None
+"""Of the workers of a run, which have one template together. Alone, a process has templates of its own."""
+
+
+def share(folder: Path) -> None:
+    global shared_folder
+    shared_folder = folder
+
+
+@lru_cache
+def _own_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="warplens-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _folder() -> Path:
+    return shared_folder or _own_folder()
 
 
 def run(
@@ -188,22 +209,62 @@ def _template(libraries: tuple[str, ...]) -> socket.socket:
 
 @lru_cache
 def _started(libraries: tuple[str, ...]) -> socket.socket:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    """A connection to the template that has loaded them; it ends when nobody is connected with it."""
+    name = _name(libraries)
+    ours = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     begun = [known for known in (TORCH, OPTIMIZER) if known != libraries and libraries[: len(known)] == known]
-    if begun:  # goes on from a fork of one that has loaded the first of them
-        socket.send_fds(_started(begun[-1]), [json.dumps({"libraries": libraries}).encode()], [theirs.fileno()])
-        theirs.close()
-        atexit.register(ours.close)
-        return ours
-    environment = {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    script = Path(__file__).with_name("warm_template.py")
-    command = [sys.executable, str(script), str(theirs.fileno()), *libraries]
-    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
-    theirs.close()
-
-    def end() -> None:
-        ours.close()
-        process.wait()
-
-    atexit.register(end)
+    if not _connected(ours, name):
+        first = _started(begun[-1]) if begun else None
+        with turn(_lock()):
+            if not _is_connected_now(ours, name):
+                _start(libraries, name, first)
+                ours.connect(name)
+    atexit.register(ours.close)
     return ours
+
+
+def _name(libraries: tuple[str, ...]) -> str:
+    """In Linux' own space of names: it is gone with the process, and has no length that a folder may exceed."""
+    words = " ".join([str(_folder()), *libraries])
+    return f"\0warplens-tests-{hashlib.blake2b(words.encode(), digest_size=16).hexdigest()}"
+
+
+def _lock() -> Path:
+    return _folder() / "templates.lock"
+
+
+def _connected(ours: socket.socket, name: str) -> bool:
+    with turn(_lock()):
+        return _is_connected_now(ours, name)
+
+
+def _is_connected_now(ours: socket.socket, name: str) -> bool:
+    try:
+        ours.connect(name)
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def _start(libraries: tuple[str, ...], name: str, first: socket.socket | None) -> None:
+    """From the start, or from a fork of a template that has loaded the first of the libraries."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(name)
+        listener.listen()
+        if first is not None:
+            socket.send_fds(first, [json.dumps({"libraries": libraries}).encode()], [listener.fileno()])
+            return
+        environment = {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+        script = Path(__file__).with_name("warm_template.py")
+        command = [sys.executable, str(script), str(listener.fileno()), str(_lock()), *libraries]
+        # Not in the folder of the test that asks first, which is removed before others load more libraries.
+        process = subprocess.Popen(command, pass_fds=[listener.fileno()], env=environment, cwd=script.parent)
+    atexit.register(_leave, process)
+
+
+def _leave(process: subprocess.Popen[bytes]) -> None:
+    """Other workers may still be connected with it."""
+    if shared_folder:
+        process.returncode = 0
+    else:
+        process.wait()

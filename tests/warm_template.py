@@ -9,44 +9,78 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import fcntl
 import gc
 import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 BYTES = 1 << 20
+UNUSED_SECONDS = 60
+"""After this a template that nobody has connected with ends."""
 
 
-def serve(connection: socket.socket, libraries: list[str]) -> list[str] | None:
+@contextmanager
+def turn(path: Path) -> Iterator[None]:
+    """Whoever connects with a template, and a template that is about to end, has its turn."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def serve(listener: socket.socket, lock: Path, libraries: list[str]) -> list[str] | None:
     """The words of the command in a fork; None in the template, at its end.
 
-    A fork that is to be the template of more libraries goes on here, with a connection of its own.
+    A fork that is to be the template of more libraries goes on here, with a listener of its own.
     """
+    connections: list[socket.socket] = []
     _load(libraries)
     while True:
-        message, files, _, _ = socket.recv_fds(connection, BYTES, 4)
-        _reap(os.WNOHANG)
-        if not message:
-            _reap(0)
+        ready = select.select([listener, *connections], [], [], None if connections else UNUSED_SECONDS)[0]
+        if not ready and _ends(listener, lock):
             return None
-        if os.fork() == 0:
-            connection.close()
-            request = json.loads(message)
-            if "libraries" not in request:
-                return _watched(request, files[:3], files[3])
-            connection = socket.socket(fileno=files[0])
-            _load(request["libraries"])
-            continue
-        for file in files:
-            os.close(file)
+        for connection in ready:
+            if connection is listener:
+                connections.append(listener.accept()[0])
+                continue
+            message, files, _, _ = socket.recv_fds(connection, BYTES, 4)
+            _reap(os.WNOHANG)
+            if not message:
+                connections.remove(connection)
+                connection.close()
+                if not connections and _ends(listener, lock):
+                    return None
+            elif os.fork() == 0:
+                for each in (listener, *connections):
+                    each.close()
+                request = json.loads(message)
+                if "libraries" not in request:
+                    return _watched(request, files[:3], files[3])
+                listener, connections = socket.socket(fileno=files[0]), []
+                _load(request["libraries"])
+                break
+            for file in files:
+                os.close(file)
+
+
+def _ends(listener: socket.socket, lock: Path) -> bool:
+    """Not so where somebody has connected meanwhile."""
+    with turn(lock):
+        if select.select([listener], [], [], 0)[0]:
+            return False
+        listener.close()
+    _reap(0)
+    return True
 
 
 def _load(libraries: list[str]) -> None:
@@ -139,5 +173,5 @@ def end(status: int) -> None:
 
 
 if __name__ == "__main__":
-    words = serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
+    words = serve(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]), sys.argv[3:])
     end(0 if words is None else status_of(words))
