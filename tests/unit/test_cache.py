@@ -385,3 +385,21 @@ def test_without_a_writable_home_the_key_is_in_the_chosen_folder(
     warplens.open(trace_file)
     assert len(reads) == 1
     assert len((place.cache_directory() / place.KEY_FILE).read_bytes()) == place.KEY_BYTES
+
+
+@pytest.mark.parametrize("part", ["seal", "small.arrows", "key"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "link"])
+def test_what_is_not_a_plain_file_is_not_waited_for(
+    trace_file: Path, tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch, part: str, kind: str
+) -> None:
+    """A pipe without a writer, and a device without an end."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    warplens.open(trace_file)
+    path = tmp_path / "warplens" / place.KEY_FILE if part == "key" else entry() / part
+    path.rename(tmp_path / "moved")
+    if kind == "pipe":
+        os.mkfifo(path, 0o600)
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else tmp_path / "moved")
+    warplens.open(trace_file)
+    assert len(reads) == 2

@@ -43,7 +43,7 @@ def load(name: str) -> Entry | None:
         folder = place.cache_directory() / name
         if not (place.is_private(folder.parent) and place.is_private(folder)):
             return None
-        digests = msgspec.json.decode(place.unsealed(name, (folder / SEAL).read_bytes()), type=dict[str, str])
+        digests = msgspec.json.decode(place.unsealed(name, place.plain_bytes(folder / SEAL)), type=dict[str, str])
         contents = {file: _checked(folder / file, digest) for file, digest in digests.items()}
         frames = {name: pl.read_ipc_stream(part) for name, part in _unpacked(contents.pop(SMALL)).items()}
         large = (file for file in contents if file != HEAD)
@@ -112,7 +112,7 @@ def _digest(path: Path) -> str:
 
 
 def _checked(path: Path, digest: str) -> bytes:
-    content = path.read_bytes()
+    content = place.plain_bytes(path)
     if hashlib.sha256(content).hexdigest() != digest:
         raise ValueError(f"{path.name} is damaged")
     return content

@@ -28,6 +28,8 @@ KEY_FILE: Final = "key"
 KEY_BYTES: Final = 32
 SEAL_BYTES: Final = 32
 WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+PLAIN: Final = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+"""Opens without following a link or waiting for a writer; Windows has neither."""
 PACKAGE: Final = Path(__file__).parents[1]
 
 
@@ -55,6 +57,14 @@ def is_private(path: Path) -> bool:
         return True
     is_own = status.st_uid == os.getuid() and not stat.S_ISLNK(status.st_mode)
     return is_own and not status.st_mode & WRITABLE_BY_OTHERS
+
+
+def plain_bytes(path: Path) -> bytes:
+    """The content of a plain file; an `OSError` for a link, a pipe (it may have no writer) or a device."""
+    with os.fdopen(os.open(path, PLAIN), "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(f"{path} is not a plain file")
+        return stream.read()
 
 
 def made_directory() -> Path:
@@ -97,8 +107,7 @@ def _key_in(folder: Path) -> bytes:
     path = folder / KEY_FILE
     if not os.path.lexists(path):
         _make_key(path)
-    key = path.read_bytes()
-    if len(key) != KEY_BYTES or not is_private(path) or path.stat().st_mode & stat.S_IRWXO:
+    if not is_private(path) or path.stat().st_mode & stat.S_IRWXO or len(key := plain_bytes(path)) != KEY_BYTES:
         raise OSError(f"{path} is not a key of this user's own")
     return key
 

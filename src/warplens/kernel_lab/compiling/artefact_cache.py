@@ -59,7 +59,7 @@ def load(name: str) -> tuple[CompileAnswer, dict[str, bytes]] | None:
         path = folder() / f"{name}.zip"
         if not (place.is_private(path.parent) and place.is_private(path)):
             return None
-        with zipfile.ZipFile(io.BytesIO(place.unsealed(name, path.read_bytes()))) as archive:
+        with zipfile.ZipFile(io.BytesIO(place.unsealed(name, place.plain_bytes(path)))) as archive:
             answer = msgspec.json.decode(archive.read(HEAD), type=CompileAnswer)
             if any(file_hash(file) != expected for file, expected in answer.depends.items()):
                 return None
