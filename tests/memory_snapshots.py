@@ -230,6 +230,15 @@ class ExpandableAllocator(Allocator):
         return total
 
 
+def failed(gpu: Allocator, requested: int, free: int | None) -> Allocator:
+    """As PyTorch records it: with the device's free memory in the place of an address."""
+    gpu._record("oom", 0, requested, FORWARD, 0)
+    entry = gpu.trace[-1]
+    del entry["addr"]
+    entry |= {} if free is None else {"device_free": free}
+    return gpu
+
+
 def snapshot(*allocators: Allocator, most_events: int = 0) -> dict[str, Any]:
     """As `torch.cuda.memory._snapshot()` has it; `most_events`: only the last ones, as a ring buffer keeps them."""
     traces = [allocator.trace[-most_events:] if most_events else allocator.trace for allocator in allocators]

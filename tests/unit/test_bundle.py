@@ -93,6 +93,25 @@ def test_a_crash_is_told(tmp_path: Path) -> None:
     assert "no GPU visible" in codes(path)["capture_note"]
 
 
+def test_a_long_error_is_told_by_its_first_sentences(tmp_path: Path) -> None:
+    error = (
+        "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 139.80 GiB of "
+        "which 133.14 GiB is free. Including non-PyTorch memory, this process has 6.65 GiB memory in use."
+    )
+    message = codes(made(tmp_path / "run", status="crashed", exit_code=1, error=error))["capture_ended"]
+    assert message == (
+        "the program failed (crashed: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+        "capacity of 139.80 GiB of which 133.14 GiB is free. …); what was recorded before is shown"
+    )
+
+
+def test_memory_that_ran_out_unrecorded_comes_first_in_the_verdict(tmp_path: Path) -> None:
+    error = "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has …"
+    crashed = warplens.open(made(tmp_path / "run", status="crashed", exit_code=1, error=error)).verdict()
+    plain = warplens.open(made(tmp_path / "plain")).verdict()
+    assert crashed == f"Out of memory: 2.00 GiB were asked for while allocations were not recorded. {plain}"
+
+
 def test_several_ranks_are_one_job_without_those_that_were_killed(tmp_path: Path) -> None:
     for rank in (1, 0, 2):
         path = made(tmp_path / "job" / f"rank{rank}", rank=rank, world_size=3)

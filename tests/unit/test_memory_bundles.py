@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import warplens
-from memory_snapshots import BUILD, FORWARD, MB, START_US, Allocator, frame, snapshot, train, written
+from memory_snapshots import BUILD, FORWARD, MB, MODEL, START_US, Allocator, failed, frame, snapshot, train, written
 from support import ROOT, SHARED, kernel, launch, memory, op
 from warplens.analyses.memory.traced import memory_work
 from warplens.capture.bundle import Staging
@@ -92,6 +92,20 @@ def test_a_peak_outside_of_the_window_is_noted(tmp_path: Path) -> None:
     gpu = train(steps=1)
     facts = {"version": 1, "devices": {"0": {"max_memory_allocated": gpu.peak + MB}}}
     assert "memory_peak_outside" in codes(warplens.open(bundle(tmp_path, gpu, facts), cache=False))
+
+
+def test_memory_that_ran_out_comes_first_in_the_verdict_of_a_trace(
+    tmp_path: Path,
+) -> None:
+    plain = warplens.open(bundle(tmp_path / "plain", train(steps=1)), cache=False).verdict()
+    path = bundle(tmp_path, failed(train(steps=1), 500 * MB, free=20 * MB))
+    begin = f"Out of memory on GPU 0: 500.0 MiB were asked for at {MODEL}:12 forward; 20.0 MiB were free on the device"
+    profile = warplens.open(path, cache=False)
+    assert profile.verdict().startswith(begin)
+    assert profile.verdict().endswith(f" {plain}")
+    assert profile.document().facts["verdict"] == profile.verdict()
+    assert main(["report", "-q", str(path), "-o", str(tmp_path / "x.json")]) == 0
+    assert json.loads((tmp_path / "x.json").read_text())["facts"]["verdict"].startswith(begin)
 
 
 @pytest.mark.parametrize("facts", [b"{", b'{"version": 7}', b'{"version": 1, "tensors": [{"kind": 1}]}'])

@@ -8,17 +8,8 @@ from typing import Any
 import pytest
 
 import warplens
-from memory_snapshots import FORWARD, MB, MODEL, Allocator, ExpandableAllocator, snapshot, train, written
+from memory_snapshots import FORWARD, MB, MODEL, Allocator, ExpandableAllocator, failed, snapshot, train, written
 from support import RunInside
-
-
-def failed(gpu: Allocator, requested: int, free: int | None) -> Allocator:
-    """As PyTorch records it: with the device's free memory in the place of an address."""
-    gpu._record("oom", 0, requested, FORWARD, 0)
-    entry = gpu.trace[-1]
-    del entry["addr"]
-    entry |= {} if free is None else {"device_free": free}
-    return gpu
 
 
 def full() -> Allocator:

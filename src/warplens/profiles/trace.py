@@ -259,10 +259,22 @@ class Profile(TablesOnDemand):
         return fix_subsets(self)
 
     def verdict(self) -> str:
-        """One sentence on what limits the time, and on where it goes."""
+        """One sentence on what limits the time, and on where it goes; why memory ran out, where it did, before it."""
         from warplens.advice import verdict
 
-        return verdict(self._advice_tables(), self.bounds)
+        return " ".join(filter(None, (self._out_of_memory(), verdict(self._advice_tables(), self.bounds))))
+
+    def _out_of_memory(self) -> str:
+        """Whoever opens the trace of such a program wants to know that first; empty where memory sufficed."""
+        from warplens.analyses.memory.summary import failure_sentence, unrecorded_failure_sentence
+
+        # Only a snapshot records failures; the profiler's memory events have none.
+        if self.workspace.read_memory is not None and "memory_other_run" not in self.table("quality").frame["code"]:
+            failure = failure_sentence(self.table("memory_failures"))
+            if failure:
+                return failure
+        endings = [note.detail for note in self.trace.quality.notes if note.code == "capture_ended"]
+        return unrecorded_failure_sentence(endings[0]) if endings else ""
 
     def shares_of(self) -> str:
         """What every share of the time is a share of: the mean step, or the whole trace; empty where no GPU worked."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from warplens.analyses.memory.failures import FRAGMENTED, LIMITED
@@ -10,6 +12,8 @@ from warplens.model.table import Table
 from warplens.units import format_bytes
 
 MOST_HOLDERS = 3
+ASKED = re.compile(r"out of memory\. Tried to allocate ([\d.]+ \w+)")
+"""In PyTorch's error, on every kind of GPU."""
 LEAST_SHARE = 0.005
 """Of the allocated memory: a holder of less is not worth a word of the sentence."""
 
@@ -54,3 +58,9 @@ def failure_sentence(failures: Table) -> str:
     }.get(row["cause"], "")
     left = " and ".join(free)
     return f"{asked}; {left}{f': {why}' if why else ''}." if left else f"{asked}."
+
+
+def unrecorded_failure_sentence(ending: str) -> str:
+    """Of a program that ran out of memory while its allocations were not recorded: what its error says."""
+    asked = ASKED.search(ending)
+    return f"Out of memory: {asked[1]} were asked for while allocations were not recorded." if asked else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,6 +30,25 @@ class Manifest(msgspec.Struct, frozen=True):
     rank: int = 0
     world_size: int = 1
     notes: list[str] = []
+
+    @property
+    def ending(self) -> str:
+        """How the program ended, and the first sentences of its error: PyTorch's on memory has eight."""
+        return f"{self.status}: {first_sentences(self.error)}" if self.error else self.status
+
+
+def first_sentences(text: str, length: int = 150) -> str:
+    """
+    >>> first_sentences("ValueError: a. And b. And c.", 22)
+    'ValueError: a. And b. …'
+    """
+    sentences = re.split(r"(?<=[.!?])\s+", text.strip())
+    kept = sentences[0]
+    for sentence in sentences[1:]:
+        if len(kept) + 1 + len(sentence) > length:
+            return f"{kept} …"
+        kept = f"{kept} {sentence}"
+    return kept
 
 
 CHECKS: Final[dict[str, Callable[[Any], bool]]] = {

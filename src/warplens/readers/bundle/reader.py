@@ -165,8 +165,7 @@ class Bundle:
         manifest = self.manifest
         notes = [Note("capture_note", detail=text) for text in manifest.notes]
         if manifest.status != "complete":
-            detail = manifest.status + (f": {manifest.error}" if manifest.error else "")
-            notes.append(Note("capture_ended", manifest.exit_code, detail))
+            notes.append(Note("capture_ended", manifest.exit_code, manifest.ending))
         damaged = [name for name in manifest.files if self._differs(name)]
         if damaged:
             notes.append(Note("bundle_damaged", len(damaged), ", ".join(damaged)))
