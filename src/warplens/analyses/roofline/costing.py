@@ -137,7 +137,7 @@ def _event_keys(work: Workspace, owner: Ints, borrowed: Ints, assumed: Assumed) 
     is_modelled[trace.host_names] = [has_model(trace.names[code]) for code in trace.host_names.tolist()]
     is_modelled[list(assumed)] = True
     op_row = climb(owner, trace.ints("parent"), (trace.ints("kind") == CODE["op"]) & is_modelled[names])
-    link = _named(work, HOST_COPY)
+    link = _host_copies(work)
     sized = np.isin(gpu["kind"].to_numpy(), [CODE["memcpy"], CODE["memset"]])
     sized |= (gpu["kernel_category"] == COMMUNICATION).to_numpy()
     modelled = (op_row >= 0) & ~link
@@ -259,10 +259,11 @@ def _program_kernels(work: Workspace, owner: Ints) -> Assumed:
     return found
 
 
-def _named(work: Workspace, pattern: re.Pattern[str]) -> Bools:
-    """Which GPU events have a name that matches."""
-    codes = [code for code in work.kernel_classes if pattern.search(work.trace.names[code])]
-    return np.isin(work.gpu["name"].to_numpy(), np.array(codes, np.uint32))
+def _host_copies(work: Workspace) -> Bools:
+    """Which GPU events copy between host and GPU."""
+    facts = work.kernel_facts
+    codes = facts["name"].filter(facts["kernel"].str.contains(f"(?i){HOST_COPY.pattern}"))
+    return np.isin(work.gpu["name"].to_numpy(), codes.to_numpy())
 
 
 @shared

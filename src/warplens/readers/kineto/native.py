@@ -13,7 +13,7 @@ import os
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, Final, cast
 
 import numpy as np
@@ -216,11 +216,15 @@ def _strings(arrays: dict[str, Array], name: str) -> list[bytes]:
 
 
 def _texts(arrays: dict[str, Array], name: str) -> list[str]:
-    return [text.decode() for text in _strings(arrays, name)]
+    text = arrays[name].tobytes()
+    if text.isascii():  # as nearly always; places are then those of the characters
+        whole = text.decode()
+        return [whole[start:end] for start, end in pairwise(arrays[f"{name}_at"].tolist())]
+    return [each.decode() for each in _strings(arrays, name)]
 
 
 def _numbered(values: Iterable[Any]) -> Iterator[tuple[Any, int]]:
-    return ((value, code) for code, value in enumerate(values))
+    return zip(values, count())
 
 
 def _geometry(key: bytes) -> LaunchGeometry:
