@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +24,14 @@ PROFILES = distinct([*SAMPLE_FILES, *SHARED_FILES])
 TRACE_ONLY = ("advise", "gantt")
 
 
+@cache
+def opened(path: Path) -> Any:
+    return warplens.open(path, cache=False)
+
+
 @pytest.mark.parametrize("path", PROFILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_verb_shows_it(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    profile = warplens.open(path, cache=False)
+    profile = opened(path)
     name, out = str(path), tmp_path / "out"
     has_time = bool(len(profile.table("kernels"))) and bool(profile.table("kernels").frame["total_us"].sum())
     verbs = [
@@ -62,7 +69,7 @@ def test_every_verb_shows_it(path: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("path", PROFILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_time_is_the_same_by_kernel_by_category_and_by_path(path: Path) -> None:
-    profile = warplens.open(path, cache=False)
+    profile = opened(path)
     kernels, categories = profile.table("kernels").frame, profile.table("kernel_categories").frame
     whole = round(1000 * float(kernels["total_us"].sum()))
     assert round(1000 * float(categories["total_us"].sum())) == whole

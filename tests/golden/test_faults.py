@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -55,6 +56,7 @@ EXPECTED = {
 HEALTHY = ("healthy_eager", "healthy_infer", "healthy_train")
 
 
+@cache
 def findings(name: str, variant: str = "before") -> list[Finding]:
     return warplens.open(FAULTS / f"{name}.{variant}.json.gz", cache=False).findings()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,11 @@ def product(start: float, number: int, dur: float = 5) -> list[dict[str, Any]]:
 
 def plan_of(profile: warplens.Profile, **options: Any) -> ReplayPlan:
     return make_plan(profile.workspace, Path(profile.meta.source), **options)
+
+
+@cache
+def plan_of_file(path: Path) -> ReplayPlan:
+    return plan_of(warplens.open(path))
 
 
 def test_calls_with_the_same_inputs_and_kernels_are_one_unit(opened: Opened) -> None:
@@ -134,7 +140,7 @@ def test_a_trace_without_shapes_is_refused_unit_by_unit(opened: Opened) -> None:
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_a_plan_survives_being_written(path: Path, tmp_path: Path) -> None:
-    plan = plan_of(warplens.open(path))
+    plan = plan_of_file(path)
     plan_file.save(tmp_path / "plan.json", plan)
     found = plan_file.load(tmp_path / "plan.json")
     assert found == plan_file.with_id(plan)
@@ -176,7 +182,7 @@ NO_META = ("no fake impl or Meta kernel", "cannot be called on meta tensors", "C
 def test_every_ready_unit_calls_an_op_that_takes_its_arguments(path: Path) -> None:
     torch = pytest.importorskip("torch")
     called = 0
-    for unit in plan_of(warplens.open(path)).units:
+    for unit in plan_of_file(path).units:
         if unit.status != READY or unit.triton is not None:
             continue
         try:
