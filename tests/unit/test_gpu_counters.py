@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import warplens
-from support import SAMPLES
+from support import ROOT, SAMPLES
 from warplens.analyses.counters import tables
 from warplens.analyses.counters.readings import Series
 from warplens.capture.bundle import Staging
@@ -327,6 +327,27 @@ def test_converted_files_have_the_counters_of_the_trace(tmp_path: Path) -> None:
     assert {event["pid"] for event in events} == {gpu}
     assert {event["args"]["value"] for event in events} <= {600.0, 600.001}
     assert min(event["ts"] for event in events) >= 0
+
+
+def test_a_real_steps_power_is_that_of_the_gpus_own_counter_of_energy() -> None:
+    """Truth: the counter over 2 s of the same steps at the end of the program, 540.9 W and 33.86 ms a step."""
+    profile = opened(ROOT / "samples" / "counters" / "gpt_train.zip")
+    table = profile.table("step_energy")
+    [row] = table.to_dicts()
+    assert (row["part"], row["steps"], row["power_limit_w"]) == ("unrecorded steps", 28, 700)
+    assert row["power_w"] == pytest.approx(540.9, rel=0.01)
+    assert row["energy_j"] == pytest.approx(540.9 * 0.03386, rel=0.03)
+    assert row["sm_clock_mhz"] == pytest.approx(1980)
+    assert table.notes[0].startswith("GPU 0: no row for the recorded steps: 33 ms are less than the 500 ms")
+    counters = {row["counter"]: row for row in rows(profile, "gpu_counters")}
+    assert [counters["power"][key] for key in ("samples", "min", "max", "limit")] == [110, 124.256, 588.338, 700]
+    assert not any(name.startswith("clock:") for name in counters), "nothing lowered the clock"
+    assert set(counters) == set(COUNTED)
+    text = power_text(profile.table("gpu_counters"), table)
+    assert text == "539 W of 700 W · 18.66 J a step · SM clock 1.98 of 1.98 GHz"
+
+
+COUNTED = ("power", "SM clock", "memory clock", "GPU busy", "memory busy", "temperature", "memory used")
 
 
 def energy_table(*parts: tuple[str, float, float]) -> Table:

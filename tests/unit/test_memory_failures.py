@@ -9,7 +9,8 @@ import pytest
 
 import warplens
 from memory_snapshots import FORWARD, MB, MODEL, Allocator, ExpandableAllocator, failed, snapshot, train, written
-from support import RunInside
+from support import ROOT, RunInside
+from warplens.analyses.memory.block_sizes import segment_bytes
 
 
 def full() -> Allocator:
@@ -102,3 +103,19 @@ def test_expandable_segments_are_not_proposed_where_they_are_in_use(tmp_path: Pa
     for gpu, codes in ((sparse(Allocator()), ["WL505"]), (sparse(ExpandableAllocator()), [])):
         profile = warplens.open(written(tmp_path / "s.pickle", snapshot(gpu)), cache=False)
         assert [finding.code for finding in profile.findings() if finding.code == "WL505"] == codes
+
+
+def test_a_real_failure_with_expandable_segments_equals_pytorchs_own_figures() -> None:
+    """Truth: `torch.cuda.memory_stats()` in the observer of the failure, on an H200 with a memory fraction of 0.05."""
+    profile = warplens.open(ROOT / "samples" / "memory" / "gpt_expandable_oom.pickle.gz", cache=False)
+    timeline = profile.table("memory_timeline").frame
+    assert timeline["allocated_bytes"].max() == 7_242_355_200
+    assert timeline["reserved_bytes"].max() == 7_304_380_416
+    (row,) = profile.table("memory_failures").to_dicts()
+    assert (row["requested_bytes"], row["device_free_bytes"]) == (1_478_937_600, 143_232_466_944)
+    assert segment_bytes(row["requested_bytes"]) == 1_480_589_312, "what the observer was told"
+    assert (row["allocated_bytes"], row["reserved_bytes"]) == (6_007_649_792, 6_067_060_736)
+    assert row["reserved_free_bytes"] == 6_067_060_736 - 6_007_649_792
+    assert row["cause"] == "limited"
+    assert profile.verdict().startswith("Out of memory on GPU 0: 1.4 GiB were asked for; 133.4 GiB were free")
+    assert "WL505" not in {finding.code for finding in profile.findings()}, "its segments are expandable"
