@@ -53,6 +53,18 @@ def test_readers_of_lakes_are_loaded_where_they_are_used_and_answer_as_polars_do
     assert run(f"print({inner}, callable(polars.scan_iceberg))\n{uses}") == f"[] True\n{plain.stdout}"
 
 
+def test_functions_of_polars_have_the_signatures_that_it_gives_them() -> None:
+    ask = (
+        "import inspect, polars\n"
+        "for kind in (polars.DataFrame, polars.Expr):\n"
+        "    for name, each in vars(kind).items():\n"
+        "        if inspect.isfunction(each): print(name, inspect.signature(each))\n"
+    )
+    plain = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert "sort (self, by: " in plain.stdout
+    assert run(ask) == plain.stdout
+
+
 MASKS = """
 from warplens.cli.later_modules import masks_later
 masks_later()

@@ -35,7 +35,10 @@ def load_later() -> None:
             if package:
                 setattr(importlib.import_module(package), child, later)
     if "polars" not in sys.modules:
+        from warplens.cli.later_signatures import signatures_later
+
         _lakes_later()
+        signatures_later()
 
 
 def _lakes_later() -> None:
