@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
+from multiprocessing.connection import Listener
 from pathlib import Path
 
 import pytest
 
 import warplens
+from support import HANG_SECONDS
 from warplens.errors import UsageError, WarplensError
 from warplens.proof.trying import wire
 from warplens.proof.trying.known import FixName
+from warplens.proof.trying.processes import CHILD
 from warplens.proof.trying.results import result_of
 from warplens.proof.trying.syntax import FixVariant, parse_variant, parse_variants
 from warplens.proof.trying.trial import (
@@ -246,3 +252,13 @@ def test_results_are_rows_of_json(tmp_path: Path) -> None:
     assert row["gain_ms"] == pytest.approx(100.0)
     assert row["watched"] == {"loss": [1.0, 2.0]}
     assert row["failure"] == "boom"
+
+
+def test_an_interrupt_before_the_program_runs_ends_its_process_without_a_word(tmp_path: Path) -> None:
+    """It was the traceback of whatever was being imported."""
+    with Listener(str(tmp_path / "trial"), "AF_UNIX") as listener:
+        command = [sys.executable, "-m", CHILD, str(tmp_path / "trial")]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process, listener.accept():
+            process.send_signal(signal.SIGINT)  # it waits for its job
+            _, errors = process.communicate(timeout=HANG_SECONDS)
+    assert (process.returncode, errors) == (-signal.SIGINT, "")

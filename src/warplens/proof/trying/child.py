@@ -1,13 +1,13 @@
 """A process of a trial: it runs the program, and takes the turns that it is ordered to.
 
-`python -m warplens.proof.trying.child ADDRESS`, started by `warplens.proof.trying.processes`.
+Started by `warplens.proof.trying.start`.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-import sys
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection
@@ -59,6 +59,7 @@ def _run(connection: Connection, job: wire.Job, sides: dict[int, list[Fix]], pro
     trial = Trial(sides, job.plan, _orders(connection), report, hooks_of(torch, job.words))
     begin_watching()
     process = os.getpid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on Ctrl-C is the program's
     with listen_to_steps(trial):
         outcome = supervise(program)
     if os.getpid() != process:  # a child that the program forked, and that came to its end as well
@@ -81,7 +82,3 @@ def _orders(connection: Connection) -> Iterator[Order]:
         if not isinstance(order, Order):
             return
         yield order
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -18,7 +18,7 @@ from warplens.errors import WarplensError
 from warplens.proof.trying import wire
 from warplens.proof.trying.trial import Refused
 
-CHILD: Final = "warplens.proof.trying.child"
+CHILD: Final = "warplens.proof.trying.start"
 POLL_SECONDS: Final = 0.2
 END_SECONDS: Final = 10.0
 
