@@ -44,7 +44,27 @@ def test_a_directory_of_tables_does_the_same(form: str, mark: str, trace: str, t
     assert row["kernel"] == mark + FORMULA
 
 
-@pytest.mark.parametrize("text", ["=1", "+a", "-a", "@a", "\ta", "\ra", "-1+1", "--1", "=", "-", "+1\n=2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1",
+        "+a",
+        "-a",
+        "@a",
+        "\ta",
+        "\ra",
+        "-1+1",
+        "--1",
+        "=",
+        "-",
+        "+1\n=2",
+        "\n=1",
+        "\uff1d1",
+        "\uff0b1",
+        "\uff0d1",
+        "\uff20a",
+    ],
+)
 def test_what_begins_like_a_formula_is_marked(text: str) -> None:
     frame = pl.DataFrame({"a": [text], "b": pl.Series([text], dtype=pl.Categorical)})
     assert without_formulas(frame).rows() == [("'" + text, "'" + text)]

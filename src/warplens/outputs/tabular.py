@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from warplens.outputs.document import Document
 
 
-FORMULA = r"^[=+\-@\t\r]"
+FORMULA = r"^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 """How a cell begins that a spreadsheet evaluates: it may call programs or send other cells elsewhere."""
 NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 TEXT_MARK = "'"
