@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 UNITS = ("matrix", "vector")
 """`matrix`: tensor cores and matrix cores; `vector`: the ordinary arithmetic units."""
@@ -18,8 +19,7 @@ FALLBACKS: Mapping[tuple[str, str], tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Peak:
+class Peak(NamedTuple):
     """A ceiling; `measured` says that it was reached once, not only promised."""
 
     value: float

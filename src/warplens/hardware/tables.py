@@ -6,9 +6,9 @@ import re
 import reprlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from warplens.errors import UsageError
 from warplens.hardware.gpus import DTYPES, UNITS, Gpu, Rates
@@ -30,8 +30,7 @@ _KNOWN = (*_TEXTS, *_LISTS, *_WHOLE_NUMBERS, *_NUMBERS, *_RATES, "max_achievable
 _REQUIRED = ("name", "bandwidth_tbps")
 
 
-@dataclass(frozen=True)
-class Fields:
+class Fields(NamedTuple):
     """One TOML table and the file it is from; an absent key reads as its type's empty value."""
 
     table: TomlTable

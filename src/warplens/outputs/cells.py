@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from warplens.printable import clean
 from warplens.units import MISSING, format_bytes, format_count, format_flop, format_number, format_percent
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from warplens.model.table import Column, Table
 
 
-@dataclass(frozen=True)
-class NumberStyle:
+class NumberStyle(NamedTuple):
     """How numbers of one unit are shown: as text for people, and as a spreadsheet number format."""
 
     text: Callable[[float], str]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from warplens.model.critical_path import PathSegments
@@ -23,16 +24,14 @@ DocumentKind = Literal["report", "diff", "gantt", "paths", "job", "kernel_trace"
 """A trace, two of something, a chart, sums without a timeline, ranks, traced launches, compiled kernels, layouts."""
 
 
-@dataclass(frozen=True)
-class CorrectedTimes:
+class CorrectedTimes(NamedTuple):
     """The events with the times that they nearly had without the profiler."""
 
     scene: Scene
     critical_path: PathSegments | None = None
 
 
-@dataclass(frozen=True)
-class Extras:
+class Extras(NamedTuple):
     """What only the page shows: the events themselves, and the words that explain what is on it.
 
     `start` is the view it opens with, as the page's address spells it.
@@ -41,9 +40,9 @@ class Extras:
     scenes: Sequence[Scene] = ()
     command: str = ""
     start: str = ""
-    definitions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    definitions: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     """By subject (timeline, idle …): what each of its names means."""
-    explanations: Mapping[str, str] = field(default_factory=dict)
+    explanations: Mapping[str, str] = MappingProxyType({})
     """By code: the explain page of each finding."""
     finding_targets: Sequence[Sequence[Target]] = ()
     """What each row of the table `findings` points at."""
