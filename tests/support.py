@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import resource
 import signal
 import struct
 import time
@@ -36,6 +37,20 @@ ORACLES = sorted(
     if (SHARED / "traces" / folder / f"{path.stem}.json.gz").exists()
 )
 """Figures of other programs on single traces."""
+
+
+@contextmanager
+def tiny_disk(limit: int = 16) -> Iterator[None]:
+    """No file may grow beyond so many bytes, whoever runs the tests.
+
+    Not a fixture: pytest reports a test while its fixtures still hold, perhaps into a file that is longer.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @contextmanager

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import os
-import resource
 from pathlib import Path
 
 import pytest
 import xlsxwriter
 
 from replay_plans import add, plan
+from support import tiny_disk
 from survival import TRACE, command, error_lines, finished, half_written, interrupted, is_whole, left
 from warplens.cli import main
 from warplens.outputs.sheet_rows import RowSheet
@@ -84,12 +84,8 @@ def test_an_exported_project_is_there_whole_or_not_at_all(tmp_path: Path) -> Non
     path = tmp_path / "plan.json"
     plan_file.save(path, plan(add()))
     target = tmp_path / "cpp"
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    try:
+    with tiny_disk(4096):
         assert main(["replay", "export-cpp", str(path), "-o", str(target)]) == 1
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not target.exists()
     assert main(["replay", "export-cpp", str(path), "-o", str(target)]) == 0
     before = {name: (target / name).stat().st_mtime_ns for name in left(target)}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import resource
 import stat
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from support import tiny_disk
 from warplens import files
 from warplens.errors import UsageError, WarplensError
 
@@ -19,15 +18,6 @@ FULL = Path("/dev/full")
 
 def everything_under(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
-
-
-@pytest.fixture
-def tiny_disk() -> Iterator[None]:
-    """No file may grow beyond 16 bytes, whoever runs the tests."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_missing_parents_are_made_and_the_umask_decides_who_may_read(tmp_path: Path) -> None:
@@ -40,19 +30,23 @@ def test_missing_parents_are_made_and_the_umask_decides_who_may_read(tmp_path: P
     assert stat.S_IMODE((tmp_path / "a" / "b" / "x.txt").stat().st_mode) == 0o644
 
 
-def test_a_full_disk_is_one_line_and_what_was_there_stays(tmp_path: Path, tiny_disk: None) -> None:
+def test_a_full_disk_is_one_line_and_what_was_there_stays(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(b"old")
-    with pytest.raises(WarplensError, match=r"cannot write .*x\.txt: File too large"):
+    with tiny_disk(), pytest.raises(WarplensError, match=r"cannot write .*x\.txt: File too large"):
         files.write_whole(tmp_path / "x.txt", b"n" * 100)
-    with pytest.raises(WarplensError, match="File too large"):
+    with tiny_disk(), pytest.raises(WarplensError, match="File too large"):
         files.write_whole(tmp_path / "new" / "y.txt", b"n" * 100)
     assert everything_under(tmp_path) == ["x.txt"]
     assert (tmp_path / "x.txt").read_bytes() == b"old"
 
 
-def test_of_several_files_none_appears_if_one_fails(tmp_path: Path, tiny_disk: None) -> None:
+def test_of_several_files_none_appears_if_one_fails(tmp_path: Path) -> None:
     paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
-    with pytest.raises(WarplensError, match="File too large"), files.whole_files(paths) as (first, second):
+    with (
+        tiny_disk(),
+        pytest.raises(WarplensError, match="File too large"),
+        files.whole_files(paths) as (first, second),
+    ):
         first.write_bytes(b"short")
         second.write_bytes(b"n" * 100)
     assert everything_under(tmp_path) == []

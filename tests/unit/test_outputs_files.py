@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import doctest
 import os
-import resource
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
 import polars as pl
 import pytest
 
+from support import tiny_disk
 from warplens.errors import UsageError, WarplensError
 from warplens.model.table import Column, Table
 from warplens.outputs import OUTPUTS, Document, choose_output, plan_outputs, registry, write
@@ -199,19 +198,10 @@ def test_a_failure_keeps_the_files_that_were_there(tmp_path: Path) -> None:
     assert (tmp_path / "sizes.csv").read_text() == "mine"
 
 
-@pytest.fixture
-def tiny_disk() -> Iterator[None]:
-    """No file may grow beyond 16 bytes, whoever runs the tests."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize("path", ["x.json", "x.xlsx", "x.md", "x.csv", "x.parquet", "out/"])
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, path: str, tiny_disk: None) -> None:
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, path: str) -> None:
     (target,) = plan_outputs([f"{tmp_path}/new/{path}"], tables="csv", force=False)
-    with pytest.raises(WarplensError, match=r"cannot write .*: File too large") as caught:
+    with tiny_disk(), pytest.raises(WarplensError, match=r"cannot write .*: File too large") as caught:
         write(target, document())
     assert not isinstance(caught.value, UsageError)
     assert everything_under(tmp_path) == []
