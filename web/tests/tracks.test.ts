@@ -110,6 +110,37 @@ test("readings of a GPU are tracks with their own units, under the line of their
   expect([temperature.title, temperature.shown(61), temperature.line, temperature.tall]).toEqual(["temperature", "61 °C", null, false]);
 });
 
+test("an allocation that failed is a mark on the memory of its device", () => {
+  const column = (name: string, kind: "number" | "text", ...values: number[]): Column =>
+    ({ name, unit: "", meaning: "", kind, values: kind === "text" ? Int32Array.from(values) : Float64Array.from(values) }) as Column;
+  const texts = ["GPU 0", "GPU 1"];
+  const made = (name: string, columns: Column[]): Table => new Table({ name, meaning: "", notes: [], rows: 2, columns }, texts);
+  const tables: Record<string, Table> = {
+    memory_timeline: made("memory_timeline", [
+      column("device", "text", 0, 1),
+      column("start_ms", "number", 0, 0),
+      column("parameters_bytes", "number", 5, 7),
+    ]),
+    memory_failures: made("memory_failures", [
+      column("device", "text", 1, 1),
+      column("start_ms", "number", 3, 4),
+      column("requested_bytes", "number", 2048, 4096),
+    ]),
+  };
+  const [first, second] = countersOf({
+    isDiff: false,
+    data: { hasCorrected: false },
+    hasTable: (name: string) => name in tables,
+    wholeTable: (name: string) => tables[name],
+    palette: { shaded: (colour: string) => colour },
+  } as unknown as App);
+  expect(first.marks).toEqual([]);
+  expect(second.marks).toEqual([
+    { time: 3e6, text: "out of memory: 2.00 KiB asked for" },
+    { time: 4e6, text: "out of memory: 4.00 KiB asked for" },
+  ]);
+});
+
 test("every pixel from the first moment on is drawn once, in order", () => {
   let seed = 7;
   const random = (most: number): number => (seed = (seed * 1103515245 + 12345) % 2147483648) % most;

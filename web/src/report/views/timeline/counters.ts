@@ -20,6 +20,10 @@ interface Source {
   holders?: string;
   /** A column with the unit of each row, where the columns have none of their own. */
   units?: string;
+  /** A table with moments of its own to mark, of the same device. */
+  marks?: string;
+  /** What a reader should know of each value. */
+  hint?: string;
   /** The tracks that are shown at full height, by the first of what tells them apart; all where it is not given. */
   tall?: string[];
 }
@@ -34,6 +38,7 @@ const SOURCES: Source[] = [
     stacked: true,
     heldBefore: true,
     holders: "memory_peak",
+    marks: "memory_failures",
   },
   { table: "queue_timeline", title: "Queue", by: ["device", "stream"], not: ["start_ms"], line: "length_mean", stacked: false },
   {
@@ -45,6 +50,7 @@ const SOURCES: Source[] = [
     stacked: false,
     units: "unit",
     tall: ["power", "SM clock"],
+    hint: "as the driver read it last, up to 0.1 s earlier",
   },
 ];
 
@@ -67,6 +73,11 @@ export interface Series {
   name: string;
   colour: string;
   values: Float64Array;
+}
+
+export interface Mark {
+  time: number;
+  text: string;
 }
 
 export class Counter {
@@ -94,6 +105,9 @@ export class Counter {
     readonly heldBefore = false,
     /** Whether it is shown at full height unless the reader folds it. */
     readonly tall = true,
+    /** Moments worth a line of their own: allocations that failed. */
+    readonly marks: readonly Mark[] = [],
+    readonly hint = "",
   ) {
     this.total = starts.map((_, row) => {
       const values = series.map(({ values: own }) => own[row] || 0);
@@ -252,7 +266,18 @@ function trackOf(app: App, source: Source, table: Table, drawn: Column[], rows: 
     which,
     source.heldBefore,
     !source.tall || source.tall.includes(which[0]?.[1]),
+    source.marks && app.hasTable(source.marks) ? failuresOf(app.wholeTable(source.marks), which) : [],
+    source.hint,
   );
+}
+
+function failuresOf(table: Table, which: [column: string, value: string][]): Mark[] {
+  return Array.from({ length: table.rows }, (_, row) => row)
+    .filter((row) => which.every(([name, value]) => table.text(name, row) === value))
+    .map((row) => ({
+      time: table.number("start_ms", row) * 1e6,
+      text: `out of memory: ${formatBytes(table.number("requested_bytes", row))} asked for`,
+    }));
 }
 
 function sumOf({ values }: Series): number {

@@ -10,6 +10,7 @@ export interface PageColours {
   accent: string;
   shade: string;
   path: string;
+  warning: string;
 }
 
 export function pageColours(): PageColours {
@@ -22,5 +23,6 @@ export function pageColours(): PageColours {
     accent: cssColour("--accent"),
     shade: cssColour("--shade"),
     path: cssColour("--path"),
+    warning: cssColour("--warn"),
   };
 }

@@ -1,7 +1,7 @@
 // Draws the counters: stacked areas in steps, or one area per series over each other. There are none where two traces are
 // compared, so that their time is the timeline's.
 import { laneTop, type PlacedCounter } from "./layout";
-import { runsOfPixels, type Counter } from "./counters";
+import { runsOfPixels, type Counter, type Mark } from "./counters";
 import type { Picture } from "./picture";
 import type { Surface } from "./surface";
 import { textWidth } from "./text";
@@ -26,7 +26,9 @@ export function paintCounter(surface: Surface, picture: Picture, placed: PlacedC
   }
   if (!placed.open) return;
   if (counter.line) paintLine(surface, counter.line.values, runs, bottom, scale, page.text);
-  paintPeak(surface, picture, counter, [top, bottom], bottom - counter.total[counter.peak] * scale);
+  const peak = bottom - counter.total[counter.peak] * scale;
+  paintPeak(surface, picture, counter, [top, bottom], peak);
+  counter.marks.forEach((mark) => paintMark(surface, picture, mark, [top, bottom], peak + LABEL + 2));
   paintMoment(surface, picture, placed, top);
 }
 
@@ -55,6 +57,19 @@ function paintPeak(surface: Surface, picture: Picture, counter: Counter, [top, b
   surface.rect(Math.round(x), y - 3, 1, bottom - y + 3, page.text);
   surface.rect(left - 2, middle - LABEL / 2, width, LABEL, page.panel);
   surface.text(left, middle, text, page.text);
+}
+
+/** An allocation that failed, under the name of the peak, to the left of its line where there is no room on the right. */
+function paintMark(surface: Surface, picture: Picture, { time, text }: Mark, [top, bottom]: [number, number], y: number): void {
+  const { viewport, page } = picture;
+  const x = Math.round(viewport.x(time));
+  if (x < 0 || x > viewport.width) return;
+  const width = textWidth(text) + 6;
+  const left = x + 4 + width <= viewport.width ? x + 4 : Math.max(0, x - 2 - width);
+  const middle = Math.min(bottom - LABEL / 2, Math.max(top + LABEL * 1.5 + 2, y));
+  surface.rect(Math.min(x, viewport.width - 2), middle - LABEL / 2, 2, bottom - middle + LABEL / 2, page.warning);
+  surface.rect(left - 2, middle - LABEL / 2, width, LABEL, page.panel);
+  surface.text(left, middle, text, page.warning);
 }
 
 /** The moment that the reader chose. */

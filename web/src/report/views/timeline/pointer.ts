@@ -126,7 +126,8 @@ function counterWords(model: Model, { counter }: PlacedCounter, x: number): [tit
   if (counter.line) facts.push([counter.line.name, counter.shown(counter.line.values[row])]);
   const what = row === counter.peak ? "the peak" : formatMoment(time, model.viewport.span / 100);
   const shown = counter.stacked || counter.line || counter.series.length > 1 ? facts.filter(([, value]) => value) : [];
-  return [`${counter.title}: ${counter.shown(counter.total[row])}`, [what], shown];
+  const lines = counter.hint ? [what, counter.hint] : [what];
+  return [`${counter.title}: ${counter.shown(counter.total[row])}`, lines, shown];
 }
 
 function hover(model: Model, area: Place, tip: Tip, onPicture: boolean, event: PointerEvent, point: { x: number; y: number }): void {
