@@ -36,6 +36,8 @@ SCHEMA: dict[str, str] = {
     "CUPTI_ACTIVITY_KIND_RUNTIME": "start end eventClass globalTid correlationId nameId returnValue callchainId",
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": f"{PLACE} syncType eventId",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": f"{PLACE} graphId graphExecId",
+    "GPU_METRICS": "rawTimestamp timestamp typeId metricId value",
+    "TARGET_INFO_GPU_METRICS": "typeId sourceId typeName:TEXT metricId metricName:TEXT",
     "NVTX_EVENTS": (
         "start end eventType rangeId category color text:TEXT globalTid endGlobalTid textId domainId uint64Value"
         " int64Value doubleValue uint32Value int32Value floatValue jsonTextId jsonText:TEXT binaryData:TEXT"
@@ -125,6 +127,13 @@ class NsysFile:
         facts = {"totalMemory": 85_017_493_504, "smCount": 132, "computeMajor": 9, "computeMinor": 0,
                  "threadsPerWarp": 32, "maxWarpsPerSm": 64, "maxRegistersPerSm": 65_536, "maxShmemPerSm": 233_472}  # fmt: skip
         self.add("TARGET_INFO_GPU", vmId=MACHINE, id=number, name=name, cuDevice=number, **{**facts, **more})
+
+    def metric(self, number: int, name: str, samples: Mapping[int, int | None], *, gpu: int = 0) -> None:
+        """Samples of one metric by their time."""
+        kind = 0x1_0000_0000_0000_00 | gpu
+        self.add("TARGET_INFO_GPU_METRICS", typeId=kind, sourceId=1, typeName="GH100", metricId=number, metricName=name)
+        for time, value in samples.items():
+            self.add("GPU_METRICS", rawTimestamp=time, timestamp=time, typeId=kind, metricId=number, value=value)
 
     def write(self, path: Path, *, without: Mapping[str, tuple[str, ...]] | None = None) -> Path:
         """The database; `without` names columns that the exporter of that day did not write."""

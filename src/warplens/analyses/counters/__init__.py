@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from warplens.analyses.workspace import Workspace
 
-NEEDS_COUNTERS: Final = "counters of the GPU, which `warplens profile --counters` samples"
+NEEDS_COUNTERS: Final = (
+    "counters of the GPU, which `warplens profile --counters` and `nsys profile --gpu-metrics-devices` sample"
+)
 
 
 def has_counters(work: Workspace) -> bool:

@@ -95,7 +95,7 @@ def counter_table(name: str, work: Workspace) -> Table:
 
 def gpu_counters(work: Workspace) -> Table:
     begin, end = _extent(work)
-    renewal_ns = max((series_of(work.trace.counters, device, POWER).renewal_ns for device in _devices(work)), default=0)
+    renewal_ns = max((series_of(work.trace.counters, device, POWER).renewal_ns for device in _metered(work)), default=0)
     is_long = end - begin >= LEAST_RENEWALS * renewal_ns
     inside = _shown(work).filter(pl.col("start_ns").is_between(begin, end)) if is_long else _shown(work)
     notes = [] if is_long else [_short_trace(end - begin, renewal_ns)]
@@ -120,7 +120,7 @@ def gpu_counters(work: Workspace) -> Table:
 def step_energy(work: Workspace) -> Table:
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
-    for device in _devices(work):
+    for device in _metered(work):
         energies, absent = _device_energy(work, device)
         rows += energies
         notes += absent
@@ -147,6 +147,12 @@ def _shown(work: Workspace) -> pl.DataFrame:
 
 def _devices(work: Workspace) -> list[int]:
     return sorted(int(device) for device in work.trace.counters["device"].unique())
+
+
+def _metered(work: Workspace) -> list[int]:
+    """GPUs whose power was sampled: other profilers sample other things."""
+    power = work.trace.counters.filter(pl.col("counter") == POWER)
+    return sorted(int(device) for device in power["device"].unique())
 
 
 def _extent(work: Workspace) -> Window:

@@ -1,16 +1,17 @@
 """Nsight Systems, as `nsys export --type sqlite` writes it (tables: see `schema`).
 
-Reads: kernels, copies, memsets, calls of the CUDA runtime and driver, NVTX ranges, the GPUs, and the names of
-processes and threads; of all processes in the file. Correlation ids are a process's own, so each process gets its own
-range of them. A graph recorded as a whole has no kernels in the file: it becomes one event, so that its time is not
-called idle. Ignores: marks, samples, OS calls, cuBLAS and cuDNN calls, metrics, and synchronization records (the calls
-that wait are read).
+Reads: kernels, copies, memsets, calls of the CUDA runtime and driver, NVTX ranges, the GPUs and what was sampled of
+them (see `metrics`), and the names of processes and threads; of all processes in the file. Correlation ids are a
+process's own, so each process gets its own range of them. A graph recorded as a whole has no kernels in the file: it
+becomes one event, so that its time is not called idle. Ignores: marks, samples of the host, OS calls, cuBLAS and cuDNN
+calls, and synchronization records (the calls that wait are read).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,7 @@ from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.times import durations
 from warplens.model.trace import Device, Ints, Meta, Trace
+from warplens.readers.nsys.metrics import counters_of
 from warplens.readers.nsys.schema import (
     CALLS,
     COPIES,
@@ -80,7 +82,9 @@ def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
         meta, format="nsys", devices=tuple(_devices(database)), facts=_facts(database), events_in_file=len(builder)
     )
     graphs = [Note("graph_level", export.whole_graphs)] if export.whole_graphs else []
-    return builder.build(meta, [*notes, *graphs, *database.notes()])
+    trace = builder.build(meta, [*notes, *graphs])
+    trace = replace(trace, counters=counters_of(database, trace))
+    return replace(trace, quality=trace.quality.with_notes(*database.notes()))
 
 
 class _Export:

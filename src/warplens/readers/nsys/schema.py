@@ -20,6 +20,8 @@ RANGES: Final = "NVTX_EVENTS"
 STRINGS: Final = "StringIds"
 GPU_TABLES: Final = ("TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU")
 """Now, and up to early 2021."""
+METRICS: Final = "GPU_METRICS"
+METRIC_NAMES: Final = "TARGET_INFO_GPU_METRICS"
 
 ON_GPU: Final[Spec] = {
     "start": ("start",),
@@ -72,6 +74,8 @@ GPU: Final[Spec] = {
     "registers": ("maxRegistersPerSm",),
     "shared": ("maxShmemPerSm",),
 }
+METRIC: Final[Spec] = {"type": ("typeId",), "metric": ("metricId",)}
+SAMPLE: Final[Spec] = {**METRIC, "time": ("timestamp",), "value": ("value",)}
 VISIBLE_GPU: Final[Spec] = {"gpu": ("gpuId",), "number": ("cudaId",), "pid": ("pid",)}
 """A process counts only the GPUs that it may see (CUDA_VISIBLE_DEVICES)."""
 
