@@ -71,6 +71,15 @@ test("the mean of a queue is a line over the area of its maximum", () => {
   } as unknown as App);
   expect([track.series.map(({ name }) => name), track.line?.name]).toEqual([["length max"], "length mean"]);
   expect([...track.line!.values]).toEqual([0.1, 2.5]);
+  expect(track.end, "the last launch has begun").toBe(2e6);
+});
+
+test("where a counter ends nothing is drawn or read", () => {
+  const series = [{ name: "length", colour: "", values: Float64Array.of(1, 3) }];
+  const queue = new Counter("q.0", "Queue", Float64Array.of(0, 200), series, null, false, "", "t", "", [], false, true, [], "", 400);
+  expect([0, 399, 400, 999].map((time) => queue.rowAt(time))).toEqual([0, 1, -1, -1]);
+  expect(runsOfPixels(queue, 0, 100, 8)).toEqual([[0, 2, 0], [2, 4, 1]]); // prettier-ignore
+  expect(runsOfPixels(queue, 500, 100, 8)).toEqual([]);
 });
 
 test("readings of a GPU are tracks with their own units, under the line of their limit; few are tall", () => {

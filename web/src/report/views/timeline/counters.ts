@@ -22,6 +22,8 @@ interface Source {
   units?: string;
   /** A table with moments of its own to mark, of the same device. */
   marks?: string;
+  /** Whether each row is an interval as long as the others, after the last of which there is nothing. */
+  equalIntervals?: boolean;
   /** What a reader should know of each value. */
   hint?: string;
   /** The tracks that are shown at full height, by the first of what tells them apart; all where it is not given. */
@@ -40,7 +42,15 @@ const SOURCES: Source[] = [
     holders: "memory_peak",
     marks: "memory_failures",
   },
-  { table: "queue_timeline", title: "Queue", by: ["device", "stream"], not: ["start_ms"], line: "length_mean", stacked: false },
+  {
+    table: "queue_timeline",
+    title: "Queue",
+    by: ["device", "stream"],
+    not: ["start_ms"],
+    line: "length_mean",
+    stacked: false,
+    equalIntervals: true,
+  },
   {
     table: "counter_timeline",
     title: "",
@@ -108,6 +118,8 @@ export class Counter {
     /** Moments worth a line of their own: allocations that failed. */
     readonly marks: readonly Mark[] = [],
     readonly hint = "",
+    /** When the last row ceases to hold. */
+    readonly end = Infinity,
   ) {
     this.total = starts.map((_, row) => {
       const values = series.map(({ values: own }) => own[row] || 0);
@@ -117,8 +129,9 @@ export class Counter {
     this.most = Math.max(this.total[this.peak] ?? 0, ...(line?.values ?? []).filter((value) => value > 0), 1e-9);
   }
 
-  /** The row that holds at a moment, -1 before the first unless that stands for what was before it. */
+  /** The row that holds at a moment, -1 for none: before the first, unless that stands for what was before it, and from the end on. */
   rowAt(time: number): number {
+    if (time >= this.end) return -1;
     return Math.max(this.heldBefore && this.starts.length ? 0 : -1, lastUpTo(this.starts, time));
   }
   shown(value: number): string {
@@ -129,12 +142,13 @@ export class Counter {
 
 /** Which row stands for each run of pixels: of those that hold in a pixel the one with the largest total. */
 export function runsOfPixels(
-  counter: Pick<Counter, "starts" | "total" | "rowAt">,
+  counter: Pick<Counter, "starts" | "end" | "total" | "rowAt">,
   from: number,
   ns: number,
-  width: number,
+  pixels: number,
 ): [left: number, right: number, row: number][] {
   const { starts, total } = counter;
+  const width = Math.min(pixels, Math.ceil((counter.end - from) / ns));
   const runs: [number, number, number][] = [];
   const push = (left: number, right: number, row: number): void => {
     const last = runs[runs.length - 1] as (typeof runs)[number] | undefined;
@@ -268,6 +282,7 @@ function trackOf(app: App, source: Source, table: Table, drawn: Column[], rows: 
     !source.tall || source.tall.includes(which[0]?.[1]),
     source.marks && app.hasTable(source.marks) ? failuresOf(app.wholeTable(source.marks), which) : [],
     source.hint,
+    source.equalIntervals && rows.length > 1 ? (2 * start[rows[rows.length - 1]] - start[rows[rows.length - 2]]) * 1e6 : Infinity,
   );
 }
 
