@@ -10,6 +10,9 @@ TEMPERATURE: Final = "temperature"
 ENERGY: Final = "energy counter"
 """Joules since some moment: only differences mean anything."""
 
+SPARE_NS: Final = 200_000_000
+"""Before the trace: a reading that is not older holds at its beginning."""
+
 
 class Reading(NamedTuple):
     """A column of a capture's samples, and how it is shown; `limit` is the field with what it cannot exceed."""

@@ -7,7 +7,7 @@ steps, or of unrecorded ones, whose power is not that of a GPU that waits for a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -16,11 +16,9 @@ from warplens.analyses.counters.readings import LEAST_RENEWALS, Series, Window, 
 from warplens.analyses.memory.timeline import chosen_moments
 from warplens.analyses.time.steps import launched_by_step, step_windows
 from warplens.analyses.workspace import Workspace
-from warplens.model.counters import ENERGY, POWER, SM_CLOCK, TEMPERATURE
+from warplens.model.counters import ENERGY, POWER, SM_CLOCK, SPARE_NS, TEMPERATURE
 from warplens.model.table import Column, Table, frame_of_rows
 
-SPARE_NS: Final = 200_000_000
-"""Before the trace: a reading that is not older holds at its beginning."""
 UNRECORDED, RECORDED, STEP, WHOLE = "unrecorded steps", "recorded steps", "step", "whole trace"
 DEVICE = Column("device", "GPU number", "", pl.Int32)
 COUNTER = Column(

@@ -55,7 +55,7 @@ class StepBounds(NamedTuple):
     earlier_until_ms: float = 0.0
     """Until when, since the trace's start."""
     left_out_ms: float = 0.0
-    """What the first step waits for work from before it, as recorded; in no case."""
+    """Recorded time in which the first step waits for work that was launched before it; no case contains it."""
 
     @property
     def is_estimated(self) -> bool:

@@ -25,7 +25,8 @@ class PlainStep(NamedTuple):
     matters: bool
     """The two differ, or the plain time was given or measured, or the step's mark is longer."""
     left_out_ms: float = 0.0
-    """What the step waits for work from before it: neither time contains it. 0 where that is little."""
+    """Time in which the step waits for work that was launched before it; neither of the two contains it. 0 where it is
+    little."""
 
     @property
     def name(self) -> str:

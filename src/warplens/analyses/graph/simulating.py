@@ -84,14 +84,14 @@ def _simulate_all(graph: StepGraph, weights: Floats, lags: Floats, times: Floats
 def step_ns(graph: StepGraph, times: Floats) -> float:
     """The time from one step to the next, on the host or on the GPU, whichever goes slower; without steps, of all.
 
-    The median over the steps. Where the host runs ahead of the GPU, its marks come faster than steps are done. What
-    the first one waits for work from before is no part of it.
+    The median over the steps. Where the host runs ahead of the GPU, its marks come faster than steps are done. The
+    time in which the first step waits for work that was launched before it does not count.
     """
     return float(steps_ns(graph, times[:, None])[0])
 
 
 def marked_step_ns(graph: StepGraph, times: Floats) -> float:
-    """The same with what the first step waits for work from before."""
+    """The same, the time in which the first step waits for earlier work included."""
     return float(_lengths_ns(graph, times[:, None], has_waits=True)[0])
 
 

@@ -1,4 +1,4 @@
-"""Samples the GPUs' readings until it is told to end, then writes them as one file of the bundle.
+"""A process that reads the GPUs' power, clocks and so on at intervals, and in the end writes them as a bundle's file.
 
 `python -m warplens.capture.counters.sampling FILE` runs beside the program: in a thread of it, every call of NVML would
 take Python's lock from the program and give it back. Lines of JSON on its standard input say what to do: which GPUs the
@@ -70,7 +70,7 @@ class GpuSamples:
 
 
 class Sampler:
-    """Samples the GPUs that it is told of; `find` gives the sensors of one, by its number and UUID."""
+    """Keeps the samples of the GPUs that messages name; `find` gives the sensors of one, by its number and UUID."""
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from warplens.model.counters import SPARE_NS
 from warplens.model.kinds import NONE
 from warplens.model.trace import SIDE_FRAMES, Trace
 from warplens.readers.nsys.schema import METRIC, METRIC_NAMES, METRICS, SAMPLE
@@ -24,7 +25,6 @@ SHOWN: Final = re.compile(
 )
 NAME_AND_UNIT: Final = re.compile(r"\s*(?P<name>.{1,200}?)\s*(?:\[(?P<unit>[^\]]{0,40})\])?\s*", re.DOTALL)
 DEVICE_MASK: Final = 0xFF
-SPARE_NS: Final = 200_000_000
 PERCENT: Final = "%"
 
 
