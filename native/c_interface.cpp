@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "climb.h"
 #include "nest.h"
 #include "reader.h"
 #include "sequences.h"
@@ -187,6 +188,15 @@ int wl_nest(const int64_t* begin, const int64_t* finish, size_t count, int64_t* 
 int wl_nest_in_turn(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth) {
     try {
         return nest_in_turn(begin, finish, count, parent, depth);
+    } catch (...) {
+        return 0;
+    }
+}
+
+int wl_climb(const int32_t* parent, const int32_t* forward, const uint8_t* stop, size_t rows, const int64_t* from,
+             size_t count, int64_t* reached, uint8_t* crossed) {
+    try {
+        return climb({parent, forward, stop, rows}, from, count, reached, crossed);
     } catch (...) {
         return 0;
     }

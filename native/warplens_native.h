@@ -1,5 +1,5 @@
-/* The library's C interface; src/warplens/readers/kineto/native.py, passes/nest.py, analyses/graph/simulating.py and
- * analyses/work/sequence_search.py call it.
+/* The library's C interface; src/warplens/readers/kineto/native.py, passes/nest.py, passes/climb.py,
+ * analyses/graph/simulating.py and analyses/work/sequence_search.py call it.
  *
  * A reader takes the text of a trace-event array in chunks and gives back columns. It never reports an error: what it
  * does not take as it is belongs to the reference reader, which has words for it.
@@ -20,7 +20,7 @@ extern "C" {
 #define WL_API __attribute__((visibility("default")))
 #endif
 
-#define WL_VERSION 3
+#define WL_VERSION 4
 
 typedef struct wl_reader wl_reader;
 
@@ -62,6 +62,9 @@ WL_API const char* wl_why(const wl_reader* reader, uint64_t* at);
 WL_API int wl_nest(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth);
 /* The same for intervals that cross each other in any way (see nest.h). */
 WL_API int wl_nest_in_turn(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth);
+/* Where the walks up a forest of calls end that begin at some rows (see climb.h); 0 where it is no such forest. */
+WL_API int wl_climb(const int32_t* parent, const int32_t* forward, const uint8_t* stop, size_t rows, const int64_t* from,
+                    size_t count, int64_t* reached, uint8_t* crossed);
 /* When every node of a graph is reached, in several variants at once (see simulate.h); 0 where it is no such graph. */
 WL_API int wl_simulate(const int64_t* first_edge, const int64_t* source, size_t nodes, const double* lag,
                        const double* weight, size_t variants, double* times);

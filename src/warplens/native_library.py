@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the C interface; a library that was built from other sources is not used."""
 LIBRARY: Final = Path(__file__).with_name("libwarplens_native.so")
 SWITCH: Final = "WARPLENS_NATIVE"
@@ -61,6 +61,10 @@ FUNCTIONS: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
     "wl_get": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(Array))),
     "wl_nest": (ctypes.c_int, NESTING),
     "wl_nest_in_turn": (ctypes.c_int, NESTING),
+    "wl_climb": (
+        ctypes.c_int,
+        (*[ctypes.c_void_p] * 3, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_void_p] * 2),
+    ),
     "wl_simulate": (
         ctypes.c_int,
         (*[ctypes.c_void_p] * 2, ctypes.c_size_t, *[ctypes.c_void_p] * 2, ctypes.c_size_t, ctypes.c_void_p),

@@ -1,5 +1,5 @@
 // One input through the native reader: whole, and again in chunks. Both must agree to the byte, or both hand over. And
-// its first bytes as intervals through the nesting, as a graph and as events in which sequences are looked for.
+// its first bytes as intervals through the nesting, as a forest, as a graph and as events in which sequences are looked for.
 //
 // The entry point is libFuzzer's, so any engine that knows it can drive this: clang's own (-fsanitize=fuzzer), AFL++'s,
 // or driver.cpp, which needs only g++. The first byte of the input chooses the size of the chunks.
@@ -73,6 +73,32 @@ void check_nesting(const uint8_t* data, size_t size) {
     }
 }
 
+// The first bytes as a forest, and as links that may lead anywhere: every walk ends where a walk step by step does.
+void check_climbing(const uint8_t* data, size_t size) {
+    constexpr size_t kMost = 32;
+    const size_t rows = size / 3 < kMost ? size / 3 : kMost;
+    int32_t parent[kMost], forward[kMost];
+    uint8_t stop[kMost], crossed[kMost];
+    int64_t from[kMost], reached[kMost];
+    for (size_t row = 0; row < rows; ++row) {
+        parent[row] = data[3 * row] % (kMost + 2) - 1;
+        forward[row] = data[3 * row + 1] % 4 == 0 ? data[3 * row + 1] % (kMost + 2) - 1 : -1;
+        stop[row] = data[3 * row + 2] % 4 == 0;
+        from[row] = data[3 * row + 2] % (kMost + 2) - 1;
+    }
+    if (!wl_climb(parent, forward, stop, rows, from, rows, reached, crossed)) return;
+    for (size_t each = 0; each < rows; ++each) {
+        int64_t at = from[each];
+        bool is_crossed = false;
+        for (size_t level = 0; at >= 0 && !stop[at]; ++level) {
+            if (level > rows) fail("a circle");
+            is_crossed |= forward[at] >= 0;
+            at = forward[at] >= 0 ? forward[at] : parent[at];
+        }
+        if (reached[each] != at || crossed[each] != is_crossed) fail("climbing");
+    }
+}
+
 // The first bytes as a graph: sources before and after, edges out of order now and then.
 void check_simulation(const uint8_t* data, size_t size) {
     constexpr size_t kMost = 16, kVariants = 2;
@@ -125,6 +151,7 @@ void check_sequences(const uint8_t* data, size_t size) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 2) return 0;
     check_nesting(data, size);
+    check_climbing(data, size);
     check_simulation(data, size);
     check_sequences(data, size);
     const size_t chunk = data[0] < 128 ? data[0] + size_t{1} : size_t{data[0]} * 16;
