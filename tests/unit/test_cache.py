@@ -64,7 +64,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture(autouse=True)
 def _large_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """The events of these small traces are a file of their own, as those of large ones are."""
-    monkeypatch.setattr(cache_entries, "LARGE_BYTES", 300)
+    monkeypatch.setattr(cache_entries, "LARGE_BYTES", 100)
 
 
 def entries() -> list[Path]:
@@ -296,7 +296,7 @@ def test_an_entry_with_a_code_out_of_range_is_ignored(
     first = warplens.open(trace_file).trace
 
     def change(frames: dict[str, pl.DataFrame]) -> None:
-        far = pl.lit(200).cast(frames[frame].schema[column]).alias(column)
+        far = pl.lit(120).cast(frames[frame].schema[column]).alias(column)
         frames[frame] = frames[frame].with_columns(far)
 
     changed_entry(change)

@@ -15,7 +15,7 @@ from warplens.model.arrays import numbered, places_by_value
 from warplens.model.event_records import Allocation
 from warplens.model.kinds import CODE, GPU_WORK, KINDS, NESTED, NONE
 from warplens.model.times import MAX_NS, YEAR_NS
-from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Bools, Ints
+from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Bools, Ints, event_column
 from warplens.printable import encodable
 
 Array = npt.NDArray[Any]
@@ -171,9 +171,7 @@ def events_frame(events: EventColumns, rows: Ints, start: Ints, duration: Ints, 
     columns |= {"id": np.arange(len(rows), dtype=np.uint32), "kind": events.kind[rows], "name": events.name[rows]}
     columns |= {"start_ns": start, "dur_ns": duration, "lane": lane}
     absent = np.full(len(rows), NONE, np.int32)
-    return pl.DataFrame(
-        [pl.Series(name, columns.get(name, absent)).cast(EVENT_COLUMNS[name]) for name in EVENT_COLUMNS]
-    )
+    return pl.DataFrame([event_column(name, columns.get(name, absent)) for name in EVENT_COLUMNS])
 
 
 def side_frame(name: str, rows: Sequence[tuple[object, ...]]) -> pl.DataFrame:

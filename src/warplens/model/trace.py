@@ -52,6 +52,10 @@ EVENT_COLUMNS: dict[str, Any] = {
     "forward": pl.Int32,
 }
 
+ARRAY_TYPES: dict[Any, npt.DTypeLike] = {
+    pl.UInt8: np.uint8, pl.UInt32: np.uint32, pl.Int32: np.int32, pl.Int64: np.int64,
+}  # fmt: skip
+
 SIDE_FRAMES: dict[str, dict[str, Any]] = {
     "lanes": {"process": pl.String, "thread": pl.String, "process_name": pl.String, "thread_name": pl.String},
     "specs": {
@@ -277,7 +281,7 @@ class Trace:
 
     def with_columns(self, *notes: Note, **columns: npt.NDArray[Any]) -> Trace:
         """This trace with some of the columns of `events` replaced and notes added."""
-        series = [pl.Series(name, values).cast(EVENT_COLUMNS[name]) for name, values in columns.items()]
+        series = [event_column(name, values) for name, values in columns.items()]
         return replace(self, events=self.events.with_columns(series), quality=self.quality.with_notes(*notes))
 
     def named_events(self) -> pl.DataFrame:
@@ -286,6 +290,14 @@ class Trace:
         return self.events.with_columns(
             kinds.gather(self.events["kind"]).alias("kind"), names.gather(self.events["name"]).alias("name")
         )
+
+
+def event_column(name: str, values: npt.NDArray[Any]) -> pl.Series:
+    """A column of `events` in its type, which must hold the values; numpy takes a third of the time of a cast."""
+    fitting = values.astype(ARRAY_TYPES[EVENT_COLUMNS[name]], copy=False)
+    if not np.array_equal(fitting, values):
+        raise OverflowError(f"a number in the column {name} is too large")
+    return pl.Series(name, fitting)
 
 
 def empty_trace() -> Trace:
