@@ -115,7 +115,7 @@ def _has(*patterns: bytes) -> Callable[[bytes], bool]:
 
 
 def _is_ncu_page(head: bytes) -> bool:
-    if not re.search(rb"Process|==PROF==|\A\xff\xfe|\A\xfe\xff", head):
+    if not (b"Process" in head or b"==PROF==" in head or head.startswith((b"\xff\xfe", b"\xfe\xff"))):
         return False
     from warplens.readers.ncu.reader import matches
 
@@ -154,7 +154,7 @@ FORMATS: Final = (
         _xplane,
         is_binary=True,
     ),
-    ProfileFormat("a Proton trace", _has(rb'\A\{[\s\S]*?"call_stack"\s*:\s*\[\s*"ROOT"'), _proton_trace),
+    ProfileFormat("a Proton trace", _has(rb"\A\{", rb'"call_stack"\s*:\s*\[\s*"ROOT"'), _proton_trace),
     ProfileFormat(
         "a JAX trace (.trace.json)",
         _has(rb'"highres-ticks"', rb'"name"\s*:\s*"/(?:host:CPU|device:\w+:\d+)"'),

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from warplens.lazy_patterns import LazyPattern
 from warplens.model.user_code import INFRASTRUCTURE
 
 BUILD, FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, ZERO_GRAD, CACHE, WORKSPACE = (
@@ -20,38 +21,38 @@ BUILD, FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, ZERO_GRAD, CACHE, WORKSPACE = (
 NO_STACK: Final = ""
 MARKS: Final = (
     # label, pattern of file and function; the first that matches a frame counts
-    (WORKSPACE, re.compile(r".*\n.*(?:CUDABlas(?:Lt)?(?:Workspace|Handle)|getNewWorkspace|ChosenWorkspaceSize)")),
-    (WORKSPACE, re.compile(r".*\n.*CublasHandlePool")),
-    (ZERO_GRAD, re.compile(r".*\nzero_grad$")),
-    (RECOMPUTE, re.compile(r".*torch/utils/checkpoint\.py\n(?:recompute_fn|unpack_hook|backward)$")),
-    (OPTIMIZER, re.compile(r".*(?:torch/optim/|apex/optimizers/|bitsandbytes/optim/|deepspeed/.*optimizer|galore)")),
-    (OPTIMIZER, re.compile(r".*optim[^/]*\.py\nstep$")),
-    (BACKWARD, re.compile(r".*\n.*torch::autograd::(?:Engine|python::PythonEngine|generated|AccumulateGrad)")),
-    (BACKWARD, re.compile(r".*torch/autograd/graph\.py\n_engine_run_backward$")),
-    (BACKWARD, re.compile(r".*torch/autograd/__init__\.py\n(?:backward|grad)$")),
-    (BACKWARD, re.compile(r".*torch/_tensor\.py\nbackward$")),
-    (CACHE, re.compile(r".*(?:cache_utils|kv_?cache|paged_cache|cache_engine)[^/]*\.py\n", re.IGNORECASE)),
-    (CACHE, re.compile(r".*\n_?(?:allocate|create|init|initialize)_\w*kv_cache\w*$")),
-    (BUILD, re.compile(r".*torch/nn/modules/module\.py\n(?:_apply|to_empty|load_state_dict|_load_from_state_dict)$")),
-    (BUILD, re.compile(r".*torch/nn/modules/\w+\.py\n(?:__init__|reset_parameters)$")),
-    (BUILD, re.compile(r".*(?:torch/nn/parameter\.py|safetensors/\w+\.py)\n")),
-    (BUILD, re.compile(r".*transformers/(?:modeling_utils|core_model_loading)\.py\n")),
-    (FORWARD, re.compile(r".*torch/nn/modules/module\.py\n_(?:wrapped_)?call_impl$")),
+    (WORKSPACE, LazyPattern(r".*\n.*(?:CUDABlas(?:Lt)?(?:Workspace|Handle)|getNewWorkspace|ChosenWorkspaceSize)")),
+    (WORKSPACE, LazyPattern(r".*\n.*CublasHandlePool")),
+    (ZERO_GRAD, LazyPattern(r".*\nzero_grad$")),
+    (RECOMPUTE, LazyPattern(r".*torch/utils/checkpoint\.py\n(?:recompute_fn|unpack_hook|backward)$")),
+    (OPTIMIZER, LazyPattern(r".*(?:torch/optim/|apex/optimizers/|bitsandbytes/optim/|deepspeed/.*optimizer|galore)")),
+    (OPTIMIZER, LazyPattern(r".*optim[^/]*\.py\nstep$")),
+    (BACKWARD, LazyPattern(r".*\n.*torch::autograd::(?:Engine|python::PythonEngine|generated|AccumulateGrad)")),
+    (BACKWARD, LazyPattern(r".*torch/autograd/graph\.py\n_engine_run_backward$")),
+    (BACKWARD, LazyPattern(r".*torch/autograd/__init__\.py\n(?:backward|grad)$")),
+    (BACKWARD, LazyPattern(r".*torch/_tensor\.py\nbackward$")),
+    (CACHE, LazyPattern(r".*(?:cache_utils|kv_?cache|paged_cache|cache_engine)[^/]*\.py\n", re.IGNORECASE)),
+    (CACHE, LazyPattern(r".*\n_?(?:allocate|create|init|initialize)_\w*kv_cache\w*$")),
+    (BUILD, LazyPattern(r".*torch/nn/modules/module\.py\n(?:_apply|to_empty|load_state_dict|_load_from_state_dict)$")),
+    (BUILD, LazyPattern(r".*torch/nn/modules/\w+\.py\n(?:__init__|reset_parameters)$")),
+    (BUILD, LazyPattern(r".*(?:torch/nn/parameter\.py|safetensors/\w+\.py)\n")),
+    (BUILD, LazyPattern(r".*transformers/(?:modeling_utils|core_model_loading)\.py\n")),
+    (FORWARD, LazyPattern(r".*torch/nn/modules/module\.py\n_(?:wrapped_)?call_impl$")),
 )  # fmt: skip
-CACHE_FILE: Final = re.compile(r"[^:]*(?:cache_utils|kv_?cache|paged_cache|cache_engine)[^/]*\.py:", re.IGNORECASE)
+CACHE_FILE: Final = LazyPattern(r"[^:]*(?:cache_utils|kv_?cache|paged_cache|cache_engine)[^/]*\.py:", re.IGNORECASE)
 """A line of code of a cache of keys and values."""
-LOSS: Final = re.compile(r"cross_entropy|nll_loss|log_softmax|CrossEntropy|ForCausalLMLoss|fixed_cross_entropy")
-CPP: Final = re.compile(r"\?\?|.*\.(?:cpp|cxx|cc|c|h|hpp|hxx|inl|tcc|cu|cuh|hip|[oSs]|so[.\d]*)$|$")
-OMITTED: Final = re.compile(r"(?:.*/)?runpy\.py$|<frozen")
-FUNCTION_APPLY: Final = re.compile(r".*torch/autograd/function\.py\napply$")
+LOSS: Final = LazyPattern(r"cross_entropy|nll_loss|log_softmax|CrossEntropy|ForCausalLMLoss|fixed_cross_entropy")
+CPP: Final = LazyPattern(r"\?\?|.*\.(?:cpp|cxx|cc|c|h|hpp|hxx|inl|tcc|cu|cuh|hip|[oSs]|so[.\d]*)$|$")
+OMITTED: Final = LazyPattern(r"(?:.*/)?runpy\.py$|<frozen")
+FUNCTION_APPLY: Final = LazyPattern(r".*torch/autograd/function\.py\napply$")
 """Calls the forward pass of a function that a program defines, and its backward pass: what is around it decides."""
-MODULE_CALL: Final = re.compile(r".*torch/nn/modules/module\.py\n_(?:wrapped_)?call_impl$")
-NODE: Final = re.compile(r"torch::autograd::generated::(\w+)::apply\b")
-OP: Final = re.compile(
+MODULE_CALL: Final = LazyPattern(r".*torch/nn/modules/module\.py\n_(?:wrapped_)?call_impl$")
+NODE: Final = LazyPattern(r"torch::autograd::generated::(\w+)::apply\b")
+OP: Final = LazyPattern(
     r"at::_ops::(\w+?)(?:_(?:[A-Z]\w*|out|int|self|default|dim|dtype\w*|device))?::(?:call|redispatch)\b"
 )
 """In the names of C++ functions: a node of the backward pass, and an op with the name of its overload."""
-INSTALLED: Final = re.compile(r".*/(?:site|dist)-packages/")
+INSTALLED: Final = LazyPattern(r".*/(?:site|dist)-packages/")
 """What comes before the name of an installed package."""
 
 
