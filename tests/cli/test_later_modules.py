@@ -88,3 +88,11 @@ def test_a_masked_array_is_one_for_polars_and_numpy(way: str) -> None:
         "print(pl.Series(masked).to_list(), np.ma.is_masked(masked), np.unique(masked).tolist(), type(np.ma).__name__)"
     )
     assert run(MASKS + used + seen) == "[None, 2, 2] True [2, None] module\n"
+
+
+def test_texts_and_types_of_numpy_are_loaded_where_they_are_used() -> None:
+    types = "[name for name in sys.modules if name.startswith('numpy._typing.')]"
+    assert run(f"print({types}, numpy.linalg.eigh(numpy.eye(2)).eigenvalues)") == "[] [1. 1.]\n"
+    use = "from numpy.typing import ArrayLike, NDArray; print(NDArray[numpy.int8])"
+    plain = subprocess.run([sys.executable, "-c", f"import numpy; {use}"], capture_output=True, text=True, check=True)
+    assert run(use) == plain.stdout

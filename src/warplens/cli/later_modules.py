@@ -2,7 +2,8 @@
 
 Polars has `importlib.metadata` for the version of an Iceberg plugin and `subprocess` for credentials of clouds; numpy
 has `pickle` for arrays in files. With what each of them imports in turn they take 25 ms, a fifteenth of a warm report.
-Polars' readers of lake formats take 30 ms more, and `numpy.ma` 17 ms, only to find that arrays are not masked.
+Polars' readers of lake formats take 30 ms more, and `numpy.ma` 17 ms, only to find that arrays are not masked. The
+texts of numpy's help and the types of its annotations take 20 ms.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ LAKES: Final = {
 }
 """Packages whose names Polars passes on. With other names in another version of it they are loaded, as ever."""
 MASKED: Final = "numpy.ma"
+NUMPY_HELP: Final = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
+"""Modules without a name of their own, which give numpy's functions in C their docstrings."""
+NUMPY_TYPES: Final = "numpy._typing"
 
 
 def load_later() -> None:
@@ -37,19 +41,25 @@ def load_later() -> None:
     if "polars" not in sys.modules:
         from warplens.cli.later_signatures import signatures_later
 
-        _lakes_later()
+        for package, names in LAKES.items():
+            lake = _later_package(package)
+            vars(lake).update({name: _later_call(lake, name) for name in names})
         signatures_later()
+    if "numpy" not in sys.modules:
+        sys.modules.update({name: ModuleType(name) for name in NUMPY_HELP})
+        # In the annotations of a few tuples, which nothing reads.
+        vars(_later_package(NUMPY_TYPES))["NDArray"] = list
 
 
-def _lakes_later() -> None:
-    polars = find_spec("polars")
-    roots = (polars and polars.submodule_search_locations) or ()
-    for package, names in LAKES.items():
-        later = _LaterModule(package)
-        # An import of any name asks a package for its path first, which must not load it.
-        vars(later)["__path__"] = ["/".join((root, *package.split(".")[1:])) for root in roots]
-        vars(later).update({name: _later_call(later, name) for name in names})
-        sys.modules[package] = later
+def _later_package(package: str) -> ModuleType:
+    top, *inner = package.split(".")
+    found = find_spec(top)
+    roots = (found and found.submodule_search_locations) or ()
+    later = _LaterModule(package)
+    # An import of any name asks a package for its path first, which must not load it.
+    vars(later)["__path__"] = ["/".join((root, *inner)) for root in roots]
+    sys.modules[package] = later
+    return later
 
 
 def _later_call(later: ModuleType, name: str) -> Callable[..., Any]:
