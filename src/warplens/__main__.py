@@ -21,9 +21,12 @@ def main() -> None:
     """What the `warplens` command runs; Ctrl-C ends it with one word, also while modules are being loaded."""
     sys.unraisablehook = _repeat_interrupt
     try:
+        from warplens.collected_code import collected_code
+
+        collected = collected_code()
         from warplens.cli import entry
 
-        entry()
+        entry(collected)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.stderr.flush()

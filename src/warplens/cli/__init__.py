@@ -20,6 +20,7 @@ from warplens.cli.rank_choice import choose_rank, join_captures
 from warplens.cli.streams import prepare_streams, silence_stdout, stdout_error
 from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
 from warplens.cli.verbs import CLASSES, all_verbs, verb_named
+from warplens.collected_code import CollectedCode
 from warplens.errors import WarplensError
 from warplens.printable import clean
 
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run(parse(sys.argv[1:] if argv is None else argv))
 
 
-def entry() -> None:
+def entry(collected: CollectedCode) -> None:
     """What the `warplens` command runs: parse, run, then leave at once.
 
     Taking the interpreter down in order would free a large trace object by object, 0.1 s in which nothing happens
@@ -69,6 +70,7 @@ def entry() -> None:
     except OSError as error:
         sys.exit(_stdout_failed(error))
     if args.verb is not None and args.verb.runs_programs:
+        collected.leave()
         sys.exit(run(args))
     args.owns_process = True
     load_later()
@@ -76,6 +78,7 @@ def entry() -> None:
     gc.disable()
     code = run(args)
     sys.stderr.flush()
+    collected.renew()
     os._exit(code)
 
 
