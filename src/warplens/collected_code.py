@@ -142,13 +142,24 @@ def _packed(files: dict[str, tuple[str, str, bool]]) -> bytes:
             status, stored = Path(source).stat(), Path(bytecode).read_bytes()
             if stored[:HEADER_BYTES] == CHECKED_BY_TIME + _uint32(int(status.st_mtime)) + _uint32(status.st_size):
                 start = len(code)
-                code += memoryview(stored)[HEADER_BYTES:]
+                code += _compiled_at(source, stored[HEADER_BYTES:])
                 own_folder = Path(source).parent
                 package_folder = own_folder.parent if is_package else own_folder
                 place = (str(package_folder), source, bytecode, is_package)
                 modules[name] = (*place, status.st_mtime_ns, status.st_size, start, len(code))
     index = marshal.dumps(modules)
     return CHECKED_BY_TIME + len(index).to_bytes(8, "little") + index + code
+
+
+def _compiled_at(source: str, stored: bytes) -> bytes:
+    """Bytecode whose tracebacks name this file: it may have been compiled under another path."""
+    code = marshal.loads(stored)
+    return stored if code.co_filename == source else marshal.dumps(_renamed(code, source))
+
+
+def _renamed(code: CodeType, source: str) -> CodeType:
+    inner = (_renamed(each, source) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename=source, co_consts=tuple(inner))
 
 
 def _uint32(number: int) -> bytes:

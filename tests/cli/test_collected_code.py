@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import py_compile
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -90,6 +91,17 @@ def test_code_that_is_cut_is_read_from_its_own_file(collection: Path, package: P
     collection.write_bytes(collection.read_bytes()[:-20])
     spec = found(collection, package, "collecting.inner.two")
     assert spec.loader.get_code("collecting.inner.two").co_consts[0] == "two"  # type: ignore[attr-defined]
+
+
+def test_code_that_was_compiled_under_another_path_names_its_file(package: Path, tmp_path: Path) -> None:
+    source = package / "one.py"
+    source.write_text("def inner():\n    return lambda: 1\n")
+    py_compile.compile(str(source), dfile="elsewhere/one.py")
+    CollectedCode(tmp_path / "kept.modules").renew()
+    spec = found(tmp_path / "kept.modules", package, "collecting.one")
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    module.__spec__.loader.exec_module(module)  # type: ignore[union-attr]
+    assert {module.inner.__code__.co_filename, module.inner().__code__.co_filename} == {str(source)}
 
 
 def test_a_collection_grows_with_what_is_imported(collection: Path, package: Path) -> None:
