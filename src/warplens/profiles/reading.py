@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
@@ -22,6 +22,9 @@ from warplens.readers import inputs
 if TYPE_CHECKING:
     from warplens.readers.bundle.light import StoredLightPass
     from warplens.readers.bundle.memory import StoredMemory
+
+MANY_EVENTS: Final = 1_000_000
+"""Of fewer, memory is kept for what comes next: to give it back and take it again costs 2 % of a report."""
 
 
 class Read(NamedTuple):
@@ -60,7 +63,8 @@ def read_with_light(
     if isinstance(trace, CallPaths):
         return Read(trace)
     del opened
-    return_memory()  # of the text and its columns before they were sorted, a third of all
+    if len(trace) > MANY_EVENTS:
+        return_memory()  # of the text and its columns before they were sorted, a third of all
     if cache:
         trace_cache.save(trace)
     return Read(trace, light, memory)
