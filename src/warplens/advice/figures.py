@@ -280,6 +280,12 @@ class TraceFigures(msgspec.Struct, frozen=True, dict=True):
         ordered = frame.sort("total_us", "cause", descending=[True, False])
         return [IdleCause(*values) for values in ordered.select("cause", "count", "percent_of_idle").iter_rows()]
 
+    @cached_property
+    def passes(self) -> pl.DataFrame | None:
+        """The iterations with GPU work and the numbers of their rows; None where no model is served."""
+        table = self.tables.get("iterations")
+        return None if table is None else numbered(table.frame).filter(pl.col("count") > 0)
+
     @property
     def main_idle_cause(self) -> str:
         """What most of the idle time is due to; GPUs that take turns can all be idle without a gap of their own."""

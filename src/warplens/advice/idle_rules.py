@@ -12,7 +12,7 @@ from warplens.advice.figures import TAKING_TURNS, TraceFigures
 from warplens.advice.limits import is_host_bound
 from warplens.advice.memory_rules import many_launch_optimizer, slowed_by_stacks
 from warplens.advice.rows import ShortKernelRow
-from warplens.advice.serving_rules import gaps_between_passes, passes_of
+from warplens.advice.serving_rules import gaps_between_passes
 from warplens.advice.thresholds import LONG_GAP_US, THRESHOLDS
 from warplens.analyses.work.places import place_text
 from warplens.model.edits import CaptureGraph, Edit, RemoveHostTime, RemoveWaits
@@ -36,7 +36,7 @@ def gaps_of(figures: TraceFigures, kind: str) -> pl.DataFrame:
     """The gaps of one kind, without those that WL208 or WL601 count."""
     counted_elsewhere = figures.findings_of(many_launch_optimizer)
     gaps = (figures.gaps_outside_optimizer if counted_elsewhere else figures.gaps).of(kind)
-    passes = passes_of(figures)
+    passes = figures.passes
     if passes is None or not figures.findings_of(gaps_between_passes):
         return gaps
     begins = (pl.col("gpu_start_ms") - pl.col("gap_ms")).round(3).alias("begins")

@@ -10,7 +10,7 @@ import polars as pl
 from warplens.advice.evidence import kernel_evidence, summed
 from warplens.advice.figures import TraceFigures, is_underfilled
 from warplens.advice.rows import CollectiveRow, KernelRow, LaunchRow, StepRow
-from warplens.advice.serving_rules import collectives_in_decode, passes_of
+from warplens.advice.serving_rules import collectives_in_decode
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.work.comm import UNKNOWN
 from warplens.categories import OTHER
@@ -315,7 +315,7 @@ def recompute(figures: TraceFigures) -> Iterator[Finding]:
 
 def straggling_step(figures: TraceFigures) -> Iterator[Finding]:
     """One step that takes much longer than the others; passes of a served model differ by what they serve."""
-    if passes_of(figures) is not None:
+    if figures.passes is not None:
         return
     frame = figures.numbered("steps").filter(pl.col("gpu_ms") > 0)
     if len(frame) < THRESHOLDS.straggler_steps:

@@ -8,7 +8,6 @@ from typing import Final
 import polars as pl
 
 from warplens.advice.figures import TraceFigures
-from warplens.advice.rows import numbered
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.advice.wording import WORDS
 from warplens.model.edits import RemoveHostTime
@@ -21,12 +20,6 @@ LATENCY: Final = "token_latency"
 MOST_EVIDENCE: Final = 5
 DECODES: Final = pl.col("phase") == "decode"
 PROMPT_PARTS: Final = ("prefill in between", "prefill in the same pass")
-
-
-def passes_of(figures: TraceFigures) -> pl.DataFrame | None:
-    """The iterations with GPU work and the numbers of their rows; None where no model is served."""
-    table = figures.tables.get(TABLE)
-    return None if table is None else numbered(table.frame).filter(pl.col("count") > 0)
 
 
 def _advice(figures: TraceFigures, code: str, passes: pl.DataFrame) -> str:
@@ -64,7 +57,7 @@ def _share(part: float, whole: float) -> float:
 
 def gaps_between_passes(figures: TraceFigures) -> Iterator[Finding]:
     """The GPU waits for the host between two passes; pauses much longer than a pass are a server without requests."""
-    passes = passes_of(figures)
+    passes = figures.passes
     if passes is None or len(passes) < THRESHOLDS.least_passes:
         return
     usual_ms = float(passes["busy_ms"].median() or 0.0)  # type: ignore[arg-type]
@@ -92,7 +85,7 @@ def gaps_between_passes(figures: TraceFigures) -> Iterator[Finding]:
 
 def padded_graphs(figures: TraceFigures) -> Iterator[Finding]:
     """Graphs captured for larger batches than they are replayed with."""
-    passes = passes_of(figures)
+    passes = figures.passes
     if passes is None:
         return
     padded = passes.filter(pl.col("padding_percent") > 0).with_columns(
@@ -119,7 +112,7 @@ def padded_graphs(figures: TraceFigures) -> Iterator[Finding]:
 
 def prefill_blocks_decode(figures: TraceFigures) -> Iterator[Finding]:
     """Requests that generate wait for the prompts of others."""
-    passes, latency = passes_of(figures), figures.tables.get(LATENCY)
+    passes, latency = figures.passes, figures.tables.get(LATENCY)
     if passes is None or latency is None or not len(latency):
         return
     parts = {row["part"]: row for row in latency.frame.iter_rows(named=True)}
@@ -149,7 +142,7 @@ def prefill_blocks_decode(figures: TraceFigures) -> Iterator[Finding]:
 
 def slow_decode_attention(figures: TraceFigures) -> Iterator[Finding]:
     """Attention over the cache reads keys and values far below the memory's bandwidth."""
-    passes = passes_of(figures)
+    passes = figures.passes
     bandwidth = figures.reachable_tbps
     if passes is None or not bandwidth:
         return
@@ -180,7 +173,7 @@ def _decode_share(
     figures: TraceFigures, code: str, column: str, least_percent: float, title: str, noun: str, whole: str = "kernel_ms"
 ) -> Iterator[Finding]:
     """A part of the GPU time of decode that is larger than usual."""
-    passes = passes_of(figures)
+    passes = figures.passes
     if passes is None:
         return
     decoding = passes.filter(DECODES)

@@ -266,6 +266,9 @@ class Profile(TablesOnDemand):
 
     def _out_of_memory(self) -> str:
         """Whoever opens the trace of such a program wants to know that first; empty where memory sufficed."""
+        endings = [note.detail for note in self.trace.quality.notes if note.code == "capture_ended"]
+        if not endings and self.workspace.read_memory is None:
+            return ""
         from warplens.analyses.memory.summary import failure_sentence, unrecorded_failure_sentence
 
         # Only a snapshot records failures; the profiler's memory events have none.
@@ -273,7 +276,6 @@ class Profile(TablesOnDemand):
             failure = failure_sentence(self.table("memory_failures"))
             if failure:
                 return failure
-        endings = [note.detail for note in self.trace.quality.notes if note.code == "capture_ended"]
         return unrecorded_failure_sentence(endings[0]) if endings else ""
 
     def shares_of(self) -> str:
