@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from warplens.cli.later_modules import LAKES, NAMES
+from warplens.cli.later_modules import NAMES, READERS
 
 USES = {
     "importlib.metadata": "import importlib.metadata\nassert importlib.metadata.version('polars')",
@@ -33,23 +33,25 @@ def test_a_module_is_there_when_it_is_used(name: str) -> None:
     assert run(f"{USES[name]}\n{own}\nprint(type(sys.modules[{name!r}]).__name__)") == "module\n"
 
 
-LAKE_USES = (
+READER_USES = (
     "from polars.io.iceberg._utils import with_table_nullability as it",
     "it = pl.scan_delta('/nowhere/x')",
     "it = pl.scan_lance(1)",
+    "it = pl.read_excel('/nowhere/x.xlsx')",
+    "it = pl.read_database('select 1', connection=None)",
     "it = pl.Catalog('https://nowhere.invalid', bearer_token=None)",
 )
 
 
-def test_readers_of_lakes_are_loaded_where_they_are_used_and_answer_as_polars_does() -> None:
+def test_readers_that_a_report_does_not_use_are_loaded_where_they_are_used_and_answer_as_polars_does() -> None:
     tries = [
         f"try:\n    {use}\n    print(type(it))\nexcept Exception as error:\n    print(repr(error)[:80])\n"
-        for use in LAKE_USES
+        for use in READER_USES
     ]
     uses = "import polars as pl\n" + "".join(tries)
-    inner = f"[name for name in sys.modules if name.startswith({tuple(f'{package}.' for package in LAKES)})]"
+    inner = f"[name for name in sys.modules if name.startswith({tuple(f'{package}.' for package in READERS)})]"
     plain = subprocess.run([sys.executable, "-c", uses], capture_output=True, text=True, check=True)
-    assert len(plain.stdout.splitlines()) == len(LAKE_USES)
+    assert len(plain.stdout.splitlines()) == len(READER_USES)
     assert run(f"print({inner}, callable(polars.scan_iceberg))\n{uses}") == f"[] True\n{plain.stdout}"
 
 
@@ -66,8 +68,8 @@ def test_functions_of_polars_have_the_signatures_that_it_gives_them() -> None:
 
 
 MASKS = """
-from warplens.cli.later_modules import masks_later
-masks_later()
+from warplens.cli.later_modules import numpy_parts_later
+numpy_parts_later()
 import numpy as np, polars as pl
 series = pl.Series(np.array([3.0, np.nan, 3.0]))
 assert series.to_list()[0] == 3.0 and pl.Series(np.arange(4)[::2]).to_list() == [0, 2]
@@ -95,4 +97,10 @@ def test_texts_and_types_of_numpy_are_loaded_where_they_are_used() -> None:
     assert run(f"print({types}, numpy.linalg.eigh(numpy.eye(2)).eigenvalues)") == "[] [1. 1.]\n"
     use = "from numpy.typing import ArrayLike, NDArray; print(NDArray[numpy.int8])"
     plain = subprocess.run([sys.executable, "-c", f"import numpy; {use}"], capture_output=True, text=True, check=True)
+    later = (
+        "from warplens.cli.later_modules import numpy_parts_later; numpy_parts_later()\nimport numpy.typing as npt\n"
+    )
+    alias = "print(npt.NDArray[numpy.int8] | None)\n"
+    assert run(f"{later}{alias}print({types})") == "list[numpy.int8] | None\n[]\n"
     assert run(use) == plain.stdout
+    assert run(later + use) == plain.stdout

@@ -2,8 +2,8 @@
 
 Polars has `importlib.metadata` for the version of an Iceberg plugin and `subprocess` for credentials of clouds; numpy
 has `pickle` for arrays in files. With what each of them imports in turn they take 25 ms, a fifteenth of a warm report.
-Polars' readers of lake formats take 30 ms more, and `numpy.ma` 17 ms, only to find that arrays are not masked. The
-texts of numpy's help and the types of its annotations take 20 ms.
+Polars' readers of lake formats, databases and workbooks take 32 ms more, and `numpy.ma` 17 ms, only to find that arrays
+are not masked. The texts of numpy's help and the types of its annotations take 20 ms.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from types import ModuleType
 from typing import Any, Final
 
 NAMES: Final = ("importlib.metadata", "subprocess", "pickle")
-LAKES: Final = {
+READERS: Final = {
     "polars.io.iceberg": ("delete_iceberg", "scan_iceberg"),
     "polars.io.delta": ("read_delta", "scan_delta"),
     "polars.io.lance": ("scan_lance",),
+    "polars.io.database": ("read_database", "read_database_uri"),
+    "polars.io.spreadsheet": ("read_excel", "read_ods"),
     "polars.catalog.unity": ("Catalog",),
 }
 """Packages whose names Polars passes on. With other names in another version of it they are loaded, as ever."""
 MASKED: Final = "numpy.ma"
 NUMPY_HELP: Final = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
 """Modules without a name of their own, which give numpy's functions in C their docstrings."""
-NUMPY_TYPES: Final = "numpy._typing"
+NUMPY_TYPES: Final = ("numpy._typing", "numpy.typing")
+"""Of annotations: its own use the first, ours the second, and nothing reads them."""
 
 
 def load_later() -> None:
@@ -41,14 +44,13 @@ def load_later() -> None:
     if "polars" not in sys.modules:
         from warplens.cli.later_signatures import signatures_later
 
-        for package, names in LAKES.items():
-            lake = _later_package(package)
-            vars(lake).update({name: _later_call(lake, name) for name in names})
+        for package, names in READERS.items():
+            reader = _later_package(package)
+            vars(reader).update({name: _later_call(reader, name) for name in names})
         signatures_later()
     if "numpy" not in sys.modules:
         sys.modules.update({name: ModuleType(name) for name in NUMPY_HELP})
-        # In the annotations of a few tuples, which nothing reads.
-        vars(_later_package(NUMPY_TYPES))["NDArray"] = list
+        vars(_later_package(NUMPY_TYPES[0]))["NDArray"] = list
 
 
 def _later_package(package: str) -> ModuleType:
@@ -70,23 +72,32 @@ def _later_call(later: ModuleType, name: str) -> Callable[..., Any]:
     return call
 
 
-def masks_later() -> None:
-    """Answer what Polars and numpy ask of every array without `numpy.ma`; where it is not loaded, none has a mask."""
+def numpy_parts_later() -> None:
+    """The same for parts of numpy; for a process of our own, before any other module of ours imports it."""
     import numpy as np
 
-    if MASKED in sys.modules:
-        return
+    if NUMPY_TYPES[1] not in sys.modules:
+        types = _later_package(NUMPY_TYPES[1])
+        vars(types)["NDArray"] = list
+        vars(np)["typing"] = types
+    if MASKED not in sys.modules:
+        vars(np)["ma"] = sys.modules[MASKED] = _masks(np.False_)
+
+
+def _masks(none: Any) -> ModuleType:
+    """What Polars and numpy ask of every array, without `numpy.ma`: where that is not loaded, none has a mask."""
+    import numpy as np
+
     later = _LaterModule(MASKED)
     answers = {
-        "nomask": np.False_,
-        "getmask": lambda array: np.False_,
+        "nomask": none,
+        "getmask": lambda array: none,
         "getdata": lambda array, subok=True: array if isinstance(array, np.ndarray) else np.asanyarray(array),
         "isMaskedArray": lambda array: False,
         "is_masked": lambda array: False,
     }
     vars(later).update(answers)
-    sys.modules[MASKED] = later
-    vars(np)["ma"] = later
+    return later
 
 
 class _LaterModule(ModuleType):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.config import load_settings
-from warplens.cli.later_modules import masks_later
+from warplens.cli.later_modules import numpy_parts_later
 from warplens.cli.options import SHORT
 from warplens.cli.printing import note
 from warplens.cli.progress import progress
@@ -66,6 +66,12 @@ def report_name(args: argparse.Namespace) -> str | None:
     return entry_name(files, [given, settings])
 
 
+def prepare_numpy(args: argparse.Namespace) -> None:
+    """Before anything that imports it."""
+    if getattr(args, "owns_process", False):
+        numpy_parts_later()
+
+
 def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
     """The profile of TRACE, or of another `path` with the same options."""
     from warplens.units import parse_duration
@@ -78,10 +84,9 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
     if getattr(args, "ranks", ()):
         raise UsageError(f"--ranks chooses among the ranks of a job, and {source} is one trace", hint="omit --ranks")
     with progress(f"reading {source}", Path(source)):
+        prepare_numpy(args)
         import warplens
 
-        if getattr(args, "owns_process", False):
-            masks_later()
         profile = warplens.open(
             source,
             cache=not args.no_cache,
