@@ -31,9 +31,10 @@ END_OF_ROW: Final = pl.lit("</row>")
 
 @dataclass(frozen=True)
 class StoredColumn:
-    """Booleans, finite numbers or texts, and how numbers are shown."""
+    """Booleans, finite numbers or texts; of texts, those that differ, in the order of their first rows."""
 
     series: pl.Series
+    texts: Sequence[str] = ()
     number_format: Format | None = None
 
     @property
@@ -78,13 +79,14 @@ class RowSheet(Worksheet):  # type: ignore[misc]
     def store(self, columns: Sequence[StoredColumn]) -> None:
         """The rows below the header."""
         self.stored = columns
-        self.values = [self._values(column.series) for column in columns]
+        self.values = [self._values(column) for column in columns]
         self.dim_rowmax = len(columns[0].series)
 
-    def _values(self, series: pl.Series) -> pl.Series:
+    def _values(self, column: StoredColumn) -> pl.Series:
         """What the cells contain: of texts, their numbers among all texts of the workbook."""
+        series = column.series
         if series.dtype == pl.String:
-            return _text_numbers(series, self.str_table._get_shared_string_index)
+            return _text_numbers(series, column.texts, self.str_table._get_shared_string_index)
         return series.cast(pl.Int8) if series.dtype == pl.Boolean else series
 
     def _write_rows(self) -> None:
@@ -108,8 +110,7 @@ def distinct_texts(series: pl.Series) -> list[str]:
     return [text for text in dict.fromkeys(series.to_list()) if text is not None]
 
 
-def _text_numbers(series: pl.Series, number_of: Callable[[str], int]) -> pl.Series:
-    texts = distinct_texts(series)
+def _text_numbers(series: pl.Series, texts: Sequence[str], number_of: Callable[[str], int]) -> pl.Series:
     numbers = {text: number_of(text) for text in texts}
     if len(series) <= SHORT_ROWS:
         return pl.Series(map(numbers.get, series.to_list()), dtype=pl.Int64)

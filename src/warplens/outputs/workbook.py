@@ -74,9 +74,9 @@ def _write_table(book: Workbook, sheet: RowSheet, table: Table) -> None:
     frame = with_json_text(table.frame.head(MAX_ROWS))
     bold = book.add_format({"bold": True})
     for at, (column, series) in enumerate(zip(table.columns, frame, strict=True)):
-        stored = _storable(series)
-        columns.append(StoredColumn(stored, _number_format(book, column, stored)))
-        sheet.set_column(at, at, _width(stored), columns[-1].number_format)
+        stored, texts = _storable(series)
+        columns.append(StoredColumn(stored, texts, _number_format(book, column, stored)))
+        sheet.set_column(at, at, _width(stored, texts), columns[-1].number_format)
         sheet.write_string(0, at, _text(column.name), bold)
     sheet.store(columns)
     sheet.freeze_panes(1, 0)
@@ -89,29 +89,29 @@ def _number_format(book: Workbook, column: Column, series: pl.Series) -> Format 
     return book.add_format({"num_format": number_style(column).excel})
 
 
-def _storable(series: pl.Series) -> pl.Series:
-    """The column as something a cell can hold: booleans, finite numbers or texts."""
+def _storable(series: pl.Series) -> tuple[pl.Series, Sequence[str]]:
+    """The column as something a cell can hold: booleans, finite numbers or texts; and the texts that differ."""
     import polars as pl
 
     from warplens.outputs.sheet_rows import distinct_texts
 
     dtype = series.dtype
     if dtype == pl.Boolean or (dtype.is_integer() and _largest(series) <= MAX_EXACT):
-        return series
+        return series, ()
     if dtype.is_float() or dtype.is_decimal():
         numbers: pl.Series = series.cast(pl.Float64)
         if math.isfinite(numbers.sum()):  # then every number is
-            return numbers
-        return numbers.to_frame().select(pl.when(pl.first().is_finite()).then(pl.first())).to_series()
+            return numbers, ()
+        return numbers.to_frame().select(pl.when(pl.first().is_finite()).then(pl.first())).to_series(), ()
     texts: pl.Series = series.cast(pl.String)
     written = distinct_texts(texts)
     cells = [_text(text) for text in written]
     if cells == written:  # as nearly always; to replace each text by itself takes longer than all else here
-        return texts
+        return texts, written
     stored: pl.Series = texts.replace_strict(
         pl.Series(written, dtype=pl.String), pl.Series(cells, dtype=pl.String), default=None, return_dtype=pl.String
     )
-    return stored
+    return stored, list(dict.fromkeys(cells))
 
 
 def _largest(numbers: pl.Series) -> float:
@@ -120,18 +120,14 @@ def _largest(numbers: pl.Series) -> float:
     return max(-least, most) if isinstance(least, int | float) and isinstance(most, int | float) else 0
 
 
-def _width(series: pl.Series) -> int:
+def _width(series: pl.Series, texts: Sequence[str]) -> int:
     """Wide enough for the header with its filter button and for most cells; names end at 60 characters."""
-    import polars as pl
-
-    from warplens.outputs.sheet_rows import distinct_texts
-
     content = 0  # of booleans, which are shorter than any column is
     if series.dtype.is_numeric():
         largest = _largest(series)
         content = len(f"{largest:,.1f}") + 2 if series.count() and largest < 1e18 else 0
-    elif series.dtype == pl.String:
-        content = max(map(len, distinct_texts(series)), default=-2) + 2
+    elif texts:
+        content = max(map(len, texts)) + 2
     return min(60, max(8, len(series.name) + 4, content))
 
 
