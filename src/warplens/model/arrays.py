@@ -43,6 +43,21 @@ def numbered(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np
     return (np.flatnonzero(is_there) + least).astype(values.dtype), numbers[offsets]
 
 
+def order_of(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    """The order by one key, and by a second where that is equal; rows of equal keys stay in theirs.
+
+    Where most of the first differ, sorting only the others by the second takes half the time of sorting all by both.
+
+    >>> order_of(np.array([2, 1, 2]), np.array([7, 7, 3]))
+    array([1, 2, 0])
+    """
+    order = np.argsort(first, kind="stable")
+    same = first[order[1:]] == first[order[:-1]]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    order[tied] = order[tied][np.lexsort((second[order[tied]], first[order[tied]]))]
+    return order
+
+
 def places_by_value(values: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
     """Where each value is, in order: one sort, and not a search for each of them.
 

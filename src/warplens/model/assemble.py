@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from warplens.model.arrays import numbered, places_by_value
+from warplens.model.arrays import numbered, order_of, places_by_value
 from warplens.model.event_records import Allocation
 from warplens.model.kinds import CODE, GPU_WORK, KINDS, NESTED, NONE
 from warplens.model.times import MAX_NS, YEAR_NS
@@ -155,13 +155,7 @@ def row_order(kind: Array, lane: Ints, start: Ints, duration: Ints) -> npt.NDArr
     span = int(start.max(initial=0)) + 1
     if span * (int(lane.max(initial=0)) + 1) >= 2**62:
         return np.lexsort((within_start, start, lane))
-    key = lane * span + start
-    order = np.argsort(key, kind="stable")
-    # Equal starts are few: sorting only those by the second key takes half the time of sorting all by both.
-    same = key[order[1:]] == key[order[:-1]]
-    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    order[tied] = order[tied][np.lexsort((within_start[order[tied]], key[order[tied]]))]
-    return order
+    return order_of(lane * span + start, within_start)
 
 
 def events_frame(events: EventColumns, rows: Ints, start: Ints, duration: Ints, lane: Ints) -> pl.DataFrame:

@@ -295,7 +295,7 @@ class Trace:
 def event_column(name: str, values: npt.NDArray[Any]) -> pl.Series:
     """A column of `events` in its type, which must hold the values; numpy takes a third of the time of a cast."""
     fitting = values.astype(ARRAY_TYPES[EVENT_COLUMNS[name]], copy=False)
-    if not np.array_equal(fitting, values):
+    if fitting is not values and not np.array_equal(fitting, values):
         raise OverflowError(f"a number in the column {name} is too large")
     return pl.Series(name, fitting)
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warplens import native_library
+from warplens.model.arrays import order_of
 from warplens.model.kinds import CODE, NESTED, NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Bools, Ints, Trace
@@ -77,7 +78,7 @@ def nest_lane(start: Ints, end: Ints, soft: Bools) -> Nesting:
 
 
 def _resorted(order: Ints, begin: Ints, finish: Ints) -> tuple[Ints, Ints, Ints]:
-    resort = np.lexsort((-finish, begin))
+    resort = order_of(begin, -finish)
     return order[resort], begin[resort], finish[resort]
 
 
