@@ -7,6 +7,7 @@ allocation keeps a sentence on how it was decided.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -75,11 +76,14 @@ class Passes:
         known = np.maximum.accumulate(np.where(phase > 0, np.arange(events), -1)) if events else phase
         self._phase = np.where(known >= 0, phase[np.maximum(known, 0)], 0) if events else phase
         changes = np.flatnonzero(np.diff(self._phase)) + 1 if events else phase
-        self._starts = np.concatenate([[0], changes]).astype(np.int64)
+        starts = np.concatenate([[0], changes]).astype(np.int64)
         self.has_history = events > 1
         """PyTorch's recording keeps one event, or none, where only the state is asked for."""
         self.has_backward = bool((self._phase == PHASES[BACKWARD]).any())
-        self._backward = self._starts[self._phase[self._starts] == PHASES[BACKWARD]] if events else self._starts[:0]
+        backward = starts[self._phase[starts] == PHASES[BACKWARD]] if events else starts[:0]
+        # Lists, because every allocation asks: one number takes numpy as long as a hundred.
+        self._starts: list[int] = starts.tolist()
+        self._backward: list[int] = backward.tolist()
 
     def at(self, event: int) -> int:
         """0 where it is not known."""
@@ -87,13 +91,13 @@ class Passes:
 
     def is_left(self, begin: int, end: int) -> bool:
         """Whether the pass of `begin` ends before `end`, or with it."""
-        following = int(np.searchsorted(self._starts, max(begin, 0), side="right"))
-        return following < len(self._starts) and bool(self._starts[following] <= end)
+        following = bisect_right(self._starts, max(begin, 0))
+        return following < len(self._starts) and self._starts[following] <= end
 
     def backward_within(self, begin: int, end: int) -> bool:
         """Whether a backward pass begins while this is held."""
-        following = int(np.searchsorted(self._backward, max(begin, 0), side="right"))
-        return following < len(self._backward) and bool(self._backward[following] < end)
+        following = bisect_right(self._backward, max(begin, 0))
+        return following < len(self._backward) and self._backward[following] < end
 
 
 def classified(device: DeviceHistory, facts: Sequence[Facts], names: Mapping[int, Sequence[Named]]) -> pl.DataFrame:

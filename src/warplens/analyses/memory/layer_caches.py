@@ -33,7 +33,8 @@ def with_layer_caches(held: pl.DataFrame, layers: list[str]) -> pl.DataFrame:
 
     `layers`: of each the module that made it, by its own number in the model (`Layer_3/Attention_3`), not by pattern.
     """
-    is_candidate = np.array([ATTENTION.search(layer) is not None for layer in layers], bool)
+    attention = {layer for layer in set(layers) if ATTENTION.search(layer)}
+    is_candidate = np.array([layer in attention for layer in layers], bool)
     is_candidate &= (
         held["category"].is_in([TEMPORARY, UNKNOWN, ACTIVATIONS])
         & (held["begin"] >= 0)

@@ -63,13 +63,14 @@ def _places(work: Workspace) -> pl.DataFrame:
     phases = np.where(nearest >= 0, marks[np.maximum(nearest, 0)], len(names))
     label = pl.Series([*names, FORWARD], dtype=pl.String).gather(np.where(inner >= 0, phases, len(names)))
     layers = [path or "" for path in modules_around(work, inner)]
+    patterns = {path: pattern_of(path) for path in set(layers)}
     lines = lines_around(work, inner)
     in_cache = np.array([CACHE_FILE.match(text) is not None for text in lines.texts], bool)[lines.codes]
     known = pl.when(pl.Series(in_cache)).then(pl.lit(CACHE)).when(pl.Series(inner) >= 0).then(label)
     return pl.DataFrame({
         "op": name_of(trace, op),
         "label": pl.select(known.otherwise(pl.lit(""))).to_series(),
-        "module": pl.Series([pattern_of(path) if path else "" for path in layers], dtype=pl.String),
+        "module": pl.Series([patterns[path] for path in layers], dtype=pl.String),
         "layer": pl.Series(layers, dtype=pl.String),
         "line": lines.text(lines.codes),
     })  # fmt: skip
