@@ -3,6 +3,25 @@
 import os
 import signal
 import sys
+from types import FrameType
+
+IMPORTING = "<frozen importlib"
+AGAIN_S = 0.002
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C, once no module is being loaded: there it could come out as any error, or end the process by a fault."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(IMPORTING):
+            _interrupt_soon()
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def _interrupt_soon() -> None:
+    signal.signal(signal.SIGALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
 
 
 def _repeat_interrupt(unraisable: "sys.UnraisableHookArgs") -> None:
@@ -11,8 +30,7 @@ def _repeat_interrupt(unraisable: "sys.UnraisableHookArgs") -> None:
     It comes again a moment later: here, too, it would be dropped.
     """
     if unraisable.exc_type is KeyboardInterrupt and hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        _interrupt_soon()
     elif unraisable.exc_type is not ResourceWarning:  # of a module's file, where an interrupt left it open
         sys.__unraisablehook__(unraisable)
 
@@ -20,13 +38,16 @@ def _repeat_interrupt(unraisable: "sys.UnraisableHookArgs") -> None:
 def main() -> None:
     """What the `warplens` command runs; Ctrl-C ends it with one word, also while modules are being loaded."""
     sys.unraisablehook = _repeat_interrupt
+    # A shell has programs in the background ignore interrupts.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler and hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         from warplens.collected_code import collected_code
 
-        collected = collected_code()
+        collected_code()
         from warplens.cli import entry
 
-        entry(collected)
+        entry()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.stderr.flush()

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from mmap import ACCESS_READ, mmap
@@ -106,8 +107,9 @@ class _Loader(SourceFileLoader):
             return super().get_code(fullname)
 
 
+@lru_cache
 def collected_code() -> CollectedCode:
-    """The collection of this installation, asked by imports from now on; for a process of our own."""
+    """The collection of this installation, asked by imports from its first call on; for a process of our own."""
     from warplens import __file__ as own
 
     bytecode = Path(cache_from_source(str(Path(own).with_name("collected.py"))))

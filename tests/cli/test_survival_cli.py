@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,22 @@ def test_an_interrupted_report_leaves_all_or_nothing_and_a_sound_cache(
     assert half_written(place) == []
     whole = tables if output == "out/" else [output]
     assert left(place) in ([whole] if status == 0 else [[], whole])
+
+
+def test_an_interrupt_waits_until_a_module_is_loaded(tmp_path: Path) -> None:
+    """Inside, a class body or a library in C would make another error of it."""
+    (tmp_path / "slow.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**5): pass\nprint('loaded', flush=True)\n"
+    )
+    program = (
+        "import sys, time, warplens.cli, warplens.__main__ as program\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "def entry():\n    import slow\n    time.sleep(5)\n"
+        "warplens.cli.entry = entry\n"
+        "program.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "loaded\n", "interrupted\n")
 
 
 def test_ctrl_c_while_modules_are_loaded_is_one_word(

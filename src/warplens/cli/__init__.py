@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -20,7 +21,7 @@ from warplens.cli.rank_choice import choose_rank, join_captures
 from warplens.cli.streams import prepare_streams, silence_stdout, stdout_error
 from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
 from warplens.cli.verbs import CLASSES, all_verbs, verb_named
-from warplens.collected_code import CollectedCode
+from warplens.collected_code import collected_code
 from warplens.errors import WarplensError
 from warplens.printable import clean
 
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run(parse(sys.argv[1:] if argv is None else argv))
 
 
-def entry(collected: CollectedCode) -> None:
+def entry() -> None:
     """What the `warplens` command runs: parse, run, then leave at once.
 
     Taking the interpreter down in order would free a large trace object by object, 0.1 s in which nothing happens
@@ -70,7 +71,7 @@ def entry(collected: CollectedCode) -> None:
     except OSError as error:
         sys.exit(_stdout_failed(error))
     if args.verb is not None and args.verb.runs_programs:
-        collected.leave()
+        _leave_to_programs()
         sys.exit(run(args))
     args.owns_process = True
     load_later()
@@ -78,8 +79,15 @@ def entry(collected: CollectedCode) -> None:
     gc.disable()
     code = run(args)
     sys.stderr.flush()
-    collected.renew()
+    collected_code().renew()
     os._exit(code)
+
+
+def _leave_to_programs() -> None:
+    """Imports and interrupts as any Python has them, for the programs of others in this process."""
+    collected_code().leave()
+    if callable(signal.getsignal(signal.SIGINT)):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
