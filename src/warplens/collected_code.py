@@ -51,12 +51,14 @@ class CollectedCode:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._modules: dict[str, Module] = {}
+        self._asked: frozenset[str] = frozenset()
+        """Modules that were imported when the collection was made, those without usable bytecode among them."""
         self._changed = 0
         # Without a collection, or with one of another version, modules are found as ever.
         with suppress(OSError, EOFError, ValueError, TypeError):
             with path.open("rb") as file:
                 stored = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
-            self._modules, self._code = _unpacked(stored)
+            self._modules, self._asked, self._code = _unpacked(stored)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -79,7 +81,7 @@ class CollectedCode:
     def renew(self) -> None:
         """Keep the modules that were imported, if many of them were not in the collection."""
         imported = dict(_imported())
-        missing = self._changed + sum(name not in self._modules for name in imported)
+        missing = self._changed + sum(name not in self._asked for name in imported)
         if missing <= MOST_MISSING or sys.dont_write_bytecode or not os.access(self._path.parent, os.W_OK):
             return
         kept = {name: (each.source, each.bytecode, each.is_package) for name, each in self._modules.items()}
@@ -149,7 +151,7 @@ def _packed(files: dict[str, tuple[str, str, bool]]) -> bytes:
                 package_folder = own_folder.parent if is_package else own_folder
                 place = (str(package_folder), source, bytecode, is_package)
                 modules[name] = (*place, status.st_mtime_ns, status.st_size, start, len(code))
-    index = marshal.dumps(modules)
+    index = marshal.dumps((modules, list(files)))
     return CHECKED_BY_TIME + len(index).to_bytes(8, "little") + index + code
 
 
@@ -168,9 +170,9 @@ def _uint32(number: int) -> bytes:
     return (number & 0xFFFFFFFF).to_bytes(4, "little")
 
 
-def _unpacked(stored: memoryview) -> tuple[dict[str, Module], memoryview]:
+def _unpacked(stored: memoryview) -> tuple[dict[str, Module], frozenset[str], memoryview]:
     if stored[: len(CHECKED_BY_TIME)] != CHECKED_BY_TIME:
         raise ValueError("a collection of another version")
     end = HEADER_BYTES + int.from_bytes(stored[len(CHECKED_BY_TIME) : HEADER_BYTES], "little")
-    index = marshal.loads(stored[HEADER_BYTES:end])
-    return {name: Module(*fields) for name, fields in index.items()}, stored[end:]
+    modules, asked = marshal.loads(stored[HEADER_BYTES:end])
+    return {name: Module(*fields) for name, fields in modules.items()}, frozenset(asked), stored[end:]

@@ -119,6 +119,17 @@ def test_a_collection_grows_with_what_is_imported(collection: Path, package: Pat
         sys.modules.pop(f"collecting.new{number}")
 
 
+def test_modules_without_bytecode_do_not_make_it_again_at_every_end(package: Path, tmp_path: Path) -> None:
+    collection = tmp_path / "kept.modules"
+    for file in package.rglob("*.pyc"):
+        file.unlink()
+    CollectedCode(collection).renew()
+    assert found(collection, package, "collecting.one") is None
+    before = collection.stat().st_mtime_ns
+    CollectedCode(collection).renew()
+    assert collection.stat().st_mtime_ns == before
+
+
 def test_nothing_is_written_where_python_writes_no_bytecode(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

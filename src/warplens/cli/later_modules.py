@@ -28,8 +28,9 @@ READERS: Final = {
 MASKED: Final = "numpy.ma"
 NUMPY_HELP: Final = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
 """Modules without a name of their own, which give numpy's functions in C their docstrings."""
-NUMPY_TYPES: Final = ("numpy._typing", "numpy.typing")
-"""Of annotations: its own use the first, ours the second, and nothing reads them."""
+NUMPY_OWN_TYPES: Final = "numpy._typing"
+NUMPY_TYPES: Final = "numpy.typing"
+"""For annotations, numpy's own and ours, which nothing reads while a verb runs."""
 
 
 def load_later() -> None:
@@ -50,7 +51,7 @@ def load_later() -> None:
         signatures_later()
     if "numpy" not in sys.modules:
         sys.modules.update({name: ModuleType(name) for name in NUMPY_HELP})
-        vars(_later_package(NUMPY_TYPES[0]))["NDArray"] = list
+        vars(_later_package(NUMPY_OWN_TYPES))["NDArray"] = list
 
 
 def _later_package(package: str) -> ModuleType:
@@ -73,11 +74,11 @@ def _later_call(later: ModuleType, name: str) -> Callable[..., Any]:
 
 
 def numpy_parts_later() -> None:
-    """The same for parts of numpy; for a process of our own, before any other module of ours imports it."""
+    """Load `numpy.typing` and `numpy.ma` only where they are used; to be called before our modules import numpy."""
     import numpy as np
 
-    if NUMPY_TYPES[1] not in sys.modules:
-        types = _later_package(NUMPY_TYPES[1])
+    if NUMPY_TYPES not in sys.modules:
+        types = _later_package(NUMPY_TYPES)
         vars(types)["NDArray"] = list
         vars(np)["typing"] = types
     if MASKED not in sys.modules:

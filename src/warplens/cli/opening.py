@@ -67,7 +67,7 @@ def report_name(args: argparse.Namespace) -> str | None:
 
 
 def prepare_numpy(args: argparse.Namespace) -> None:
-    """Before anything that imports it."""
+    """Put off the parts of numpy that no verb uses; to be called before anything imports numpy."""
     if getattr(args, "owns_process", False):
         numpy_parts_later()
 
