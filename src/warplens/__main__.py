@@ -42,9 +42,9 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler and hasattr(signal, "setitimer"):
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        from warplens.collected_code import collected_code
+        from warplens.collected import collected
 
-        collected_code()
+        collected().use()
         from warplens.cli import entry
 
         entry()

@@ -21,7 +21,7 @@ from warplens.cli.rank_choice import choose_rank, join_captures
 from warplens.cli.streams import prepare_streams, silence_stdout, stdout_error
 from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
 from warplens.cli.verbs import CLASSES, all_verbs, verb_named
-from warplens.collected_code import collected_code
+from warplens.collected import collected
 from warplens.errors import WarplensError
 from warplens.printable import clean
 
@@ -79,13 +79,13 @@ def entry() -> None:
     gc.disable()
     code = run(args)
     sys.stderr.flush()
-    collected_code().renew()
+    collected().renew()
     os._exit(code)
 
 
 def _leave_to_programs() -> None:
     """Imports and interrupts as any Python has them, for the programs of others in this process."""
-    collected_code().leave()
+    collected().leave()
     if callable(signal.getsignal(signal.SIGINT)):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

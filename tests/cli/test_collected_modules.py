@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from support import SAMPLES
-from warplens import collected_code
-from warplens.collected_code import CollectedCode
+from warplens.collected import modules
+from warplens.collected.modules import CollectedModules
 
 MODULES = {
     "__init__.py": "",
@@ -32,8 +32,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for file, text in MODULES.items():
         (folder / file).parent.mkdir(exist_ok=True, parents=True)
         (folder / file).write_text(text)
-    monkeypatch.setattr(collected_code, "PACKAGES", {"collecting"})
-    monkeypatch.setattr(collected_code, "MOST_MISSING", 2)
+    monkeypatch.setattr(modules, "PACKAGES", {"collecting"})
+    monkeypatch.setattr(modules, "MOST_MISSING", 2)
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.syspath_prepend(tmp_path)
     for name in NAMES:
@@ -45,13 +45,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def collection(package: Path, tmp_path: Path) -> Path:
-    CollectedCode(tmp_path / "kept.modules").renew()
+    CollectedModules(tmp_path / "kept.modules").renew()
     return tmp_path / "kept.modules"
 
 
 def found(collection: Path, package: Path, name: str) -> object:
     folder = package / "inner" if name.endswith("two") else package
-    return CollectedCode(collection).find_spec(name, [str(folder)])
+    return CollectedModules(collection).find_spec(name, [str(folder)])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,7 +74,7 @@ def test_a_changed_module_is_left_to_python(collection: Path, package: Path) -> 
 
 
 def test_a_module_in_another_folder_or_one_of_several_is_left_to_python(collection: Path, package: Path) -> None:
-    code = CollectedCode(collection)
+    code = CollectedModules(collection)
     assert code.find_spec("collecting.one", [str(package.parent)]) is None
     assert code.find_spec("collecting.one", [str(package), str(package.parent)]) is None
     assert code.find_spec("collecting.one") is None
@@ -97,7 +97,7 @@ def test_code_that_was_compiled_under_another_path_names_its_file(package: Path,
     source = package / "one.py"
     source.write_text("def inner():\n    return lambda: 1\n")
     py_compile.compile(str(source), dfile="elsewhere/one.py")
-    CollectedCode(tmp_path / "kept.modules").renew()
+    CollectedModules(tmp_path / "kept.modules").renew()
     spec = found(tmp_path / "kept.modules", package, "collecting.one")
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     module.__spec__.loader.exec_module(module)  # type: ignore[union-attr]
@@ -106,13 +106,13 @@ def test_code_that_was_compiled_under_another_path_names_its_file(package: Path,
 
 def test_a_collection_grows_with_what_is_imported(collection: Path, package: Path) -> None:
     before = collection.stat().st_mtime_ns
-    CollectedCode(collection).renew()
+    CollectedModules(collection).renew()
     assert collection.stat().st_mtime_ns == before
     for number in range(3):
         (package / f"new{number}.py").write_text("")
         importlib.invalidate_caches()
         importlib.import_module(f"collecting.new{number}")
-    CollectedCode(collection).renew()
+    CollectedModules(collection).renew()
     assert found(collection, package, "collecting.new2") is not None
     assert found(collection, package, "collecting.one") is not None
     for number in range(3):
@@ -123,10 +123,10 @@ def test_modules_without_bytecode_do_not_make_it_again_at_every_end(package: Pat
     collection = tmp_path / "kept.modules"
     for file in package.rglob("*.pyc"):
         file.unlink()
-    CollectedCode(collection).renew()
+    CollectedModules(collection).renew()
     assert found(collection, package, "collecting.one") is None
     before = collection.stat().st_mtime_ns
-    CollectedCode(collection).renew()
+    CollectedModules(collection).renew()
     assert collection.stat().st_mtime_ns == before
 
 
@@ -134,18 +134,17 @@ def test_nothing_is_written_where_python_writes_no_bytecode(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    CollectedCode(tmp_path / "kept.modules").renew()
+    CollectedModules(tmp_path / "kept.modules").renew()
     assert not (tmp_path / "kept.modules").exists()
 
 
 def test_a_verb_collects_what_it_imports() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
     show = [sys.executable, "-m", "warplens", "show", str(SAMPLES[0]), "kernels"]
     subprocess.run(show, check=True, capture_output=True, env=environment)
     ask = (
-        "from warplens.collected_code import collected_code; collected_code()\n"
+        "from warplens.collected import collected; collected().use()\n"
         "import polars.expr.expr as module; print(type(module.__spec__.loader).__module__)"
     )
     printed = subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True, text=True, env=environment)
-    assert printed.stdout == "warplens.collected_code\n"
+    assert printed.stdout == "warplens.collected.modules\n"

@@ -12,9 +12,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import MAGIC_NUMBER, cache_from_source
+from importlib.util import MAGIC_NUMBER
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -45,7 +44,7 @@ class Module(NamedTuple):
     end: int
 
 
-class CollectedCode:
+class CollectedModules:
     """Finds modules in the collection; imports ask it before they look into folders."""
 
     def __init__(self, path: Path) -> None:
@@ -59,6 +58,9 @@ class CollectedCode:
             with path.open("rb") as file:
                 stored = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
             self._modules, self._asked, self._code = _unpacked(stored)
+
+    def use(self) -> None:
+        sys.meta_path.insert(0, self)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -91,7 +93,6 @@ class CollectedCode:
             write_whole(self._path, _packed(kept))
 
     def leave(self) -> None:
-        """Let Python find modules alone again: the programs of others run in this process."""
         sys.meta_path.remove(self)
 
 
@@ -107,17 +108,6 @@ class _Loader(SourceFileLoader):
             return cast(CodeType, marshal.loads(self._code))
         except (EOFError, ValueError, TypeError):  # damaged on the disk
             return super().get_code(fullname)
-
-
-@lru_cache
-def collected_code() -> CollectedCode:
-    """The collection of this installation, asked by imports from its first call on; for a process of our own."""
-    from warplens import __file__ as own
-
-    bytecode = Path(cache_from_source(str(Path(own).with_name("collected.py"))))
-    found = CollectedCode(bytecode.with_suffix(".modules"))
-    sys.meta_path.insert(0, found)
-    return found
 
 
 def _is_up_to_date(module: Module) -> bool:
