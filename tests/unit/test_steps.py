@@ -259,3 +259,15 @@ def test_without_steps_the_timeline_names_what_the_host_does_before_the_first_la
         "the host works for 1.002 ms before the first launch, which is in no measure",
     )
     assert opened(work(0, 1, "a", 30, 2000)).table("timeline").notes == ()
+
+
+def test_marks_of_old_files_are_steps_though_their_category_is_that_of_ops(opened: Opened) -> None:
+    """Before PyTorch 1.12, what `record_function` marks is an "Operator" too."""
+    spelling = {"user_annotation": "Operator", "cpu_op": "Operator", "cuda_runtime": "Runtime", "kernel": "Kernel"}
+    loader = annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1, 4)
+    optimizer = annotation("Optimizer.step#SGD.step", 60, 5)
+    old = [{**event, "cat": spelling[event["cat"]]} for event in [*TWO_STEPS, loader, optimizer]]
+    profile = opened(old)
+    assert marks(profile) == [(4, "ProfilerStep#4", 0, 100), (5, "ProfilerStep#5", 100, 200)]
+    assert step_of(profile) == {"a": 4, "b": 4, "c": 5, "d": 5, "after": -1}
+    assert profile.table("ops").to_polars()["op"].to_list() == ["aten::mm"]

@@ -37,6 +37,10 @@ from warplens.readers.shared.event_damage import damage_notes
 
 EXPORT = "record a trace with torch.profiler: prof.export_chrome_trace('trace.json.gz')"
 STEPS_LANE = "steps"
+ANNOTATION_CATEGORY = "user_annotation"
+ACCELERATORS = {"mtia_ccp_events": "an MTIA accelerator", "mtia_insight": "an MTIA accelerator"}
+"""Categories of what Kineto records on devices that are not GPUs."""
+MARK_PREFIXES = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)#", "DistributedDataParallel.")
 FACTS = ("with_stack", "record_shapes", "profile_memory")
 VERSIONS = ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version", "hip_driver_version")
 
@@ -81,6 +85,9 @@ def _trace(file: KinetoFile, meta: Meta, notes: list[Note], step_marks_ns: Seque
     else:
         _guess_kinds(builder, columns)
         notes = [*notes, Note("chrome", detail=_chrome_detail(columns))]
+    if ANNOTATION_CATEGORY not in events.categories:
+        _mark_annotations(builder, columns)
+    notes = [*notes, *_accelerator_notes(events.categories)]
     _fill_devices(builder, columns)
     put_back_moved(builder, columns, header.warplens_converted)
     builder.damage["not_events"] += damage["not_events"] + events.phases[""]
@@ -161,6 +168,19 @@ def _mark_modules(builder: TraceBuilder, columns: EventColumns) -> None:
         return
     is_module = np.fromiter((name.startswith(MODULE_PREFIX) for name in builder.names), bool, len(builder.names))
     columns.kind[is_frame & is_module[columns.name]] = CODE["module"]
+
+
+def _accelerator_notes(categories: set[str]) -> list[Note]:
+    names = sorted({name for category, name in ACCELERATORS.items() if category in categories})
+    return [Note("other_accelerator", detail=" and ".join(names))] if names else []
+
+
+def _mark_annotations(builder: TraceBuilder, columns: EventColumns) -> None:
+    """Files before PyTorch 1.12 call all that a program records an "Operator"; the names that PyTorch itself gives to
+    steps, optimizers and data loaders still say that they are marks."""
+    is_mark = np.fromiter((name.startswith(MARK_PREFIXES) for name in builder.names), bool, len(builder.names))
+    if is_mark.any():
+        columns.kind[(columns.kind == CODE["op"]) & is_mark[columns.name]] = CODE["annotation"]
 
 
 def _guess_kinds(builder: TraceBuilder, columns: EventColumns) -> None:
