@@ -31,7 +31,7 @@ from finding_traces import (
     rule_findings,
     waits,
 )
-from support import Opened, frame, kernel, op
+from support import Opened, frame, kernel, launch, op
 from warplens.advice import NEEDED_TABLES, RULES, THRESHOLDS
 from warplens.advice.figures import TraceFigures
 from warplens.advice.rank_rules import JOB_RULES
@@ -166,10 +166,12 @@ def test_every_gain_is_a_number(opened: Opened) -> None:
         ([kernel(GEMM, 0, 30), kernel(GEMM, 90, 10)], "Mostly idle: the GPU is idle 60.0 % of the time, and this trace does not record why."),
         ([kernel(GEMM, 0, 0)], "No GPU time: every GPU event of this trace lasts 0 ns."),
         ([op("aten::mm", 0, 5)], "CPU only: this trace has no GPU work."),
+        ([op("aten::mm", 0, 5), launch(1, 1, 7)], "No GPU work recorded: this trace has only the host side of a program that uses a GPU."),
+        ([op("aten::mm", 0, 5), {**op("fc", 6, 2), "cat": "mtia_ccp_events"}], "No GPU work: this trace is of another accelerator, and only its host side is reported."),
         ([kernel(GEMM, 0, 60), kernel(ALL_REDUCE, 60, 40)], "Communication-bound: 40.0 % of the time is exposed communication."),
         ([kernel(GEMM, 0, 90), kernel(ELEMENTWISE, 100, 10)], "GPU-bound: the GPU is busy 90.9 % of the time; GEMM takes 81.8 % of it."),
     ],
-    ids=["idle", "no durations", "no gpu", "communication", "gpu"],
+    ids=["idle", "no durations", "no gpu", "not recorded", "accelerator", "communication", "gpu"],
 )  # fmt: skip
 def test_without_launches_the_verdict_goes_by_the_busy_time(
     opened: Opened, events: list[dict[str, Any]], sentence: str

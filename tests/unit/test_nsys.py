@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -246,8 +247,52 @@ def test_only_ranges_or_only_kernels_are_enough(tmp_path: Path) -> None:
     ranges, kernels = NsysFile(), NsysFile()
     ranges.range("alone", 1, 5)
     kernels.kernel("k", 100, 200)
-    assert "no_gpu" in codes(opened(ranges.write(tmp_path / "a.sqlite")).trace)
+    only_ranges = opened(ranges.write(tmp_path / "a.sqlite"))
+    assert {"no_gpu", "no_cuda"} <= set(codes(only_ranges.trace))
+    assert only_ranges.verdict() == "No GPU work recorded: this trace has only ranges of the host."
     assert "no_host" in codes(opened(kernels.write(tmp_path / "b.sqlite")).trace)
+
+
+def test_launches_without_their_kernels_are_not_a_program_without_a_gpu(tmp_path: Path) -> None:
+    file = NsysFile()
+    for number in range(3):
+        file.call("cudaLaunchKernel_v7000", 100 * number, 100 * number + 10, number)
+    file.call("cudaDeviceSynchronize_v3020", 400, 900)
+    profile = opened(file.write(tmp_path / "r.sqlite"))
+    assert "no_cuda" not in codes(profile.trace)
+    (note,) = [note for note in profile.trace.quality.notes if note.code == "launches_only"]
+    assert note.message.startswith("3 launches recorded, but none of the GPU work:")
+    assert profile.verdict() == (
+        "No GPU work recorded: this trace has only the host side of a program that uses a GPU."
+    )
+
+
+def test_an_export_of_which_nothing_is_used_is_still_one_of_nsight_systems(tmp_path: Path) -> None:
+    path = NsysFile().write(tmp_path / "r.sqlite")
+    with pytest.raises(FormatError, match="an Nsight Systems export without CUDA work, calls or NVTX ranges"):
+        opened(path)
+
+
+@pytest.mark.parametrize(
+    ("tables", "what", "hint"),
+    [
+        (("StringTable", "CUPTI_ACTIVITY_KIND_RUNTIME"), r"a profile of nvprof \(\.nvvp\)", "nsys profile"),
+        (("HIP", "OPS", "COPY", "KERN"), "a database of rocprof before version 3", "rocprofv3"),
+        (("users", "posts"), r"an SQLite file of another program \(tables: users, posts\)", "nsys export"),
+    ],
+    ids=["nvprof", "rocprof", "another"],
+)
+def test_databases_of_older_profilers_are_called_by_their_name(
+    tmp_path: Path, tables: tuple[str, ...], what: str, hint: str
+) -> None:
+    path = tmp_path / "r.db"
+    with closing(sqlite3.connect(path)) as database:
+        for table in tables:
+            database.execute(f"create table {table} (id integer, value text)")
+        database.commit()
+    with pytest.raises(FormatError, match=what) as error:
+        opened(path)
+    assert hint in str(error.value.hint)
 
 
 def test_a_packed_file_gives_the_same_and_leaves_nothing_behind(

@@ -249,6 +249,13 @@ def test_lines_derived_from_streams_are_not_gpu_work() -> None:
     assert int(trace.ints("dur_ns")[trace.gpu_rows].sum()) == 2001 + 1000 + 500
 
 
+def test_tpus_are_named_as_what_is_not_analysed() -> None:
+    planes = [Plane(f"/device:TPU:{n}").line(1, "XLA Ops", 0, ("fusion.1", 0, 1_000_000, {})) for n in range(4)]
+    host = Plane("/host:CPU").line(7, "python", 0, ("PjitFunction(f)", 0, 5_000_000, {}))
+    (note,) = [note for note in opened(space(*planes, host)).quality.notes if note.code == "other_accelerator"]
+    assert note.message == "work of 4 TPUs is in the file and is not analysed: only GPUs are"
+
+
 def test_a_line_without_a_stream_in_its_name_goes_by_its_id() -> None:
     plane = (
         Plane("/device:GPU:0").line(21, "", 0, ("k", 0, 1_000_000, {})).line(1, "XLA Ops", 0, ("k", 0, 1_000_000, {}))

@@ -158,7 +158,8 @@ def _in_graphs(figures: TraceFigures) -> str:
 
 
 def _without_gpu(quality: Table) -> str:
-    """Not the same: a run without a GPU, a file whose rest is lost, and one whose kinds are guessed."""
+    """Not the same: a run without a GPU, one whose GPU was not recorded, a file whose rest is lost, and one whose kinds
+    are guessed."""
     codes = set(quality.frame["code"].to_list())
     if codes & {"truncated", "damaged"}:
         return "No GPU work in the readable part of this trace."
@@ -166,4 +167,10 @@ def _without_gpu(quality: Table) -> str:
         return "Regions inside kernels, warp by warp: the table regions has their times; no GPU time is recorded."
     if "chrome" in codes:
         return "No GPU work recognised: nothing in this Chrome trace is named after a GPU."
+    if "other_accelerator" in codes:
+        return "No GPU work: this trace is of another accelerator, and only its host side is reported."
+    if "launches_only" in codes:
+        return "No GPU work recorded: this trace has only the host side of a program that uses a GPU."
+    if "no_cuda" in codes:
+        return "No GPU work recorded: this trace has only ranges of the host."
     return "CPU only: this trace has no GPU work."

@@ -14,7 +14,17 @@ WARNING: Final = "warning"
 MESSAGES: Final[dict[str, tuple[str, str]]] = {
     # code: (severity, text); {detail} is filled in, and {count:noun} or {count:noun|nouns} is a count with its noun
     "no_gpu": (INFO, "no GPU work in the file: only host activity is reported"),
-    "no_host": (WARNING, "no host events: kernels cannot be attributed to ops, modules or lines"),
+    "launches_only": (
+        WARNING,
+        "{count:launch|launches} recorded, but none of the GPU work: the profiler could not record the GPU, or stopped "
+        "before the GPU had finished (synchronize first)",
+    ),
+    "no_cuda": (
+        WARNING,
+        "no CUDA calls in the file: the program used no GPU, or CUDA was not traced (nsys profile --trace=cuda,nvtx)",
+    ),
+    "other_accelerator": (WARNING, "work of {detail} is in the file and is not analysed: only GPUs are"),
+    "no_host": (WARNING, "no ops, ranges or Python frames: kernels cannot be attributed to ops, modules or lines"),
     "no_stacks": (
         INFO,
         "no Python stacks: no module or line tables (record with with_stack=True or --stacks)",

@@ -12,6 +12,7 @@ from warplens.model.quality import Note, Quality
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.units import format_percent
 
+LAUNCH = "Launch"
 GRAPH_LAUNCH = "GraphLaunch"
 MOST_NAMED: Final = 64
 """Devices that a note lists."""
@@ -67,7 +68,7 @@ def _host_notes(trace: Trace) -> list[Note]:
 def _gpu_notes(trace: Trace) -> list[Note]:
     gpu = trace.gpu_rows
     if len(gpu) == 0:
-        return [Note("no_gpu")]
+        return [*_launch_notes(trace), Note("no_gpu")]
     launch, op = trace.ints("launch")[gpu], trace.ints("op")[gpu]
     # A recorded call path names the op inside a graph too.
     graph = is_graph_launch(trace, launch) & ~np.isin(gpu, trace.contexts["id"].to_numpy())
@@ -83,6 +84,13 @@ def _gpu_notes(trace: Trace) -> list[Note]:
     if overlapping:
         notes.append(Note("overlap", overlapping))
     return [note for note in notes if note.count] + _missing_devices(trace, gpu)
+
+
+def _launch_notes(trace: Trace) -> list[Note]:
+    """Of a trace without GPU work, the launches: they show that there was some."""
+    names = np.bincount(trace.ints("name")[trace.rows_of("runtime")], minlength=len(trace.names))
+    launches = sum(int(names[code]) for code in np.flatnonzero(names).tolist() if LAUNCH in trace.names[code])
+    return [Note("launches_only", launches)] if launches else []
 
 
 def is_graph_launch(trace: Trace, launch: Ints) -> Bools:

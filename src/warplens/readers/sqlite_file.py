@@ -19,6 +19,19 @@ KINDS: Final[tuple[tuple[Callable[[Sequence[str]], bool], Callable[[Database, Me
 )
 HINT: Final = "supported: exports of Nsight Systems (nsys export --type sqlite report.nsys-rep) and rocprofv3 (rocpd)"
 NAMED_TABLES: Final = 4
+NOT_READ: Final = (
+    # tables that all of its files have, what the file is, what to do
+    (
+        {"StringTable", "CUPTI_ACTIVITY_KIND_RUNTIME"},
+        "a profile of nvprof (.nvvp), which is not supported",
+        "record with Nsight Systems: nsys profile --trace=cuda,nvtx, then: nsys export --type sqlite report.nsys-rep",
+    ),
+    (
+        {"KERN", "OPS"},
+        "a database of rocprof before version 3, which is not supported",
+        "open the results.json beside it, or record with: rocprofv3 --sys-trace --output-format json -- PROGRAM",
+    ),
+)
 
 
 def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
@@ -28,6 +41,9 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
         for matches, reader in KINDS:
             if matches(database.tables):
                 return reader(database, meta, notes)
+        for tables, what, hint in NOT_READ:
+            if tables <= set(database.tables):
+                raise FormatError(what, where=meta.source, hint=hint)
         if not database.tables:
             raise FormatError("an SQLite file without tables", where=meta.source, hint=UNFINISHED)
         named = ", ".join(database.tables[:NAMED_TABLES]) + (", …" if len(database.tables) > NAMED_TABLES else "")

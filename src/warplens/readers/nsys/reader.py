@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 Columns = dict[str, Ints]
 RECORD: Final = "record with: nsys profile --trace=cuda,nvtx, then: nsys export --type sqlite report.nsys-rep"
+SESSION_TABLES: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA", "TARGET_INFO_SESSION_START_TIME")
+"""Tables of exports of any version, whatever was traced."""
 UNNAMED: Final = {"kernel": "(kernel without a name)", "call": "(call without a name)", "range": "(unnamed)"}
 VERSION_SUFFIX: Final = re.compile(r"_v\d{4,5}\Z")
 """The runtime's own version ("cudaMemcpy_v3020"); the driver's "_v2" belongs to the name."""
@@ -64,7 +66,7 @@ CORRELATION_BITS: Final = 32
 
 def matches(tables: Sequence[str]) -> bool:
     """Whether a database with these tables is an export of Nsight Systems."""
-    return STRINGS in tables and any(table in tables for table in (*SPECS, RANGES, *GPU_TABLES))
+    return STRINGS in tables and any(table in tables for table in (*SPECS, RANGES, *GPU_TABLES, *SESSION_TABLES))
 
 
 def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
@@ -82,7 +84,8 @@ def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
         meta, format="nsys", devices=tuple(_devices(database)), facts=_facts(database), events_in_file=len(builder)
     )
     graphs = [Note("graph_level", export.whole_graphs)] if export.whole_graphs else []
-    trace = builder.build(meta, [*notes, *graphs])
+    untraced = [] if any(table in database.tables for table in SPECS) else [Note("no_cuda")]
+    trace = builder.build(meta, [*notes, *graphs, *untraced])
     trace = replace(trace, counters=counters_of(database, trace))
     return replace(trace, quality=trace.quality.with_notes(*database.notes()))
 

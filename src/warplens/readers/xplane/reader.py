@@ -26,8 +26,10 @@ from warplens.readers.xplane.details import ALLOCATIONS, allocation_of, copy_nam
 from warplens.readers.xplane.host import HostKinds, inside_xla
 from warplens.readers.xplane.paths import ProgramCallers
 from warplens.readers.xplane.planes import PlaneReader, Stats, XEvent, XLine, XPlane
+from warplens.units import plural
 
 EXPORT: Final = "record one with JAX: with jax.profiler.trace('folder'): …"
+ACCELERATOR: Final = re.compile(r"/device:(TPU):\d{1,9}")
 STREAM_LINE: Final = re.compile(r"Stream\b\D*(\d{1,9})?")
 DERIVED_LINES: Final = frozenset(
     (
@@ -77,7 +79,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
 
 
 def built(builder: TraceBuilder, planes: list[XPlane], meta: Meta, notes: list[Note]) -> Trace:
-    trace = builder.build(_with_facts(meta, planes), notes)
+    trace = builder.build(_with_facts(meta, planes), [*notes, *_accelerator_notes(planes)])
     if len(trace) == 0:
         raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
     return trace
@@ -175,6 +177,11 @@ class _PlaneAdder:
                 correlation = id_of(event.stats.get("correlation_id")) if event.stats else NONE
                 added = self._builder.add(kind, name, start_ns, event.dur_ns, lane=lane, correlation=correlation)
                 self._calls.add(kind, name, TimedCall(added, lane, start_ns, event.dur_ns), correlation)
+
+
+def _accelerator_notes(planes: list[XPlane]) -> list[Note]:
+    names = [match[1] for plane in planes if plane.lines and (match := ACCELERATOR.fullmatch(plane.name))]
+    return [Note("other_accelerator", detail=f"{plural(len(names), names[0])}")] if names else []
 
 
 def _with_facts(meta: Meta, planes: list[XPlane]) -> Meta:
