@@ -133,6 +133,10 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "{count:CUDA graph launch|CUDA graph launches} recorded as a whole, without kernels (record with nsys "
         "profile --cuda-graph-trace=node)",
     ),
+    "archive_traces": (
+        WARNING,
+        "the archive has {count:trace}; only {detail} is read: unpack it, and open the folder as ranks of one job",
+    ),
     "zip_members": (INFO, "the archive has several files; {detail} is read"),
     "execution_trace": (INFO, "arguments of {count:op call} come from an ExecutionTrace ({detail} of ops)"),
     "execution_step": (

@@ -164,16 +164,18 @@ FORMATS: Final = (
 )
 
 
-def read(text: bytes, meta: Meta, notes: list[Note], *, was_tried: bool = False) -> Trace | CallPaths:
+def read(
+    text: bytes, meta: Meta, notes: list[Note], *, was_tried: bool = False, stored: bytes = b""
+) -> Trace | CallPaths:
     """The profile of an unpacked file, by the first format that its first bytes match.
 
-    `was_tried`: its chunks were, and left to the format's own reader.
+    `was_tried`: its chunks were, and left to the format's own reader. `stored` is the file as it was before unpacking.
     """
     start = text_start(text)
     head = text[start : start + HEAD_BYTES]
     entry = _format_of(text[:HEAD_BYTES], head)
     if entry is None:
-        raise FormatError(f"not a known profile format ({_looks_like(head)})", where=meta.source, hint=HINT)
+        raise _unknown(stored, text[:HEAD_BYTES], meta)
     if entry.reader is None:
         raise FormatError(f"{entry.name}, which only NVIDIA's tools can read", where=meta.source, hint=entry.export)
     if start and not entry.is_binary:
@@ -191,7 +193,7 @@ def read_stored(file: StoredFile, meta: Meta, notes: Sequence[Note]) -> Trace | 
     if trace is not None:
         return trace
     text, unpacking = file.unwrap()
-    return read(text, meta, [*unpacking, *notes], was_tried=True)
+    return read(text, meta, [*unpacking, *notes], was_tried=True, stored=file.stored)
 
 
 def _read_chunks(file: StoredFile, meta: Meta, notes: list[Note]) -> Trace | None:
@@ -226,8 +228,8 @@ def _format_of(first_bytes: bytes, head: bytes) -> ProfileFormat | None:
     return next((entry for entry in FORMATS if entry.matches(first_bytes if entry.is_binary else head)), None)
 
 
-def _looks_like(head: bytes) -> str:
-    if not head:
-        return "only white space"
-    printable = sum(32 <= byte < 127 or byte in b"\t\r\n" for byte in head[:256])
-    return "text, but not JSON" if printable > 0.9 * min(256, len(head)) else "binary data"
+def _unknown(stored: bytes, first_bytes: bytes, meta: Meta) -> FormatError:
+    from warplens.readers.other_files import describe
+
+    what, hint = describe(stored, first_bytes)
+    return FormatError(f"not a known profile format ({what})", where=meta.source, hint=hint or HINT)

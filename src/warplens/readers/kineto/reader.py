@@ -36,6 +36,7 @@ from warplens.readers.kineto.sync_waits import CATEGORY, with_sync_waits
 from warplens.readers.shared.event_damage import damage_notes
 
 EXPORT = "record a trace with torch.profiler: prof.export_chrome_trace('trace.json.gz')"
+HEAD_BYTES = 4096
 STEPS_LANE = "steps"
 ANNOTATION_CATEGORY = "user_annotation"
 ACCELERATORS = {"mtia_ccp_events": "an MTIA accelerator", "mtia_insight": "an MTIA accelerator"}
@@ -53,7 +54,7 @@ def read(text: bytes, meta: Meta, notes: list[Note], *, step_marks_ns: Sequence[
     """
     reader = EventReader(text)
     if not reader.is_trace:
-        raise FormatError("JSON, but not a trace: no traceEvents", where=meta.source, hint=EXPORT)
+        raise _not_a_trace(text, meta)
     events = read_events(reader)
     if (later := reader.later_array()) is not None:
         skipped = sum(events.phases.values()) + later.passed
@@ -61,6 +62,14 @@ def read(text: bytes, meta: Meta, notes: list[Note], *, step_marks_ns: Sequence[
         reader, text = EventReader(text, later.start), text[later.start :]
         events = read_events(reader)
     return _trace(KinetoFile(events, reader.header, reader.damage, text), meta, notes, step_marks_ns)
+
+
+def _not_a_trace(text: bytes, meta: Meta) -> FormatError:
+    from warplens.readers.other_files import TEXT, describe
+
+    what, hint = describe(b"", text[:HEAD_BYTES])
+    what = "JSON, but not a trace: no traceEvents" if what == TEXT else f"{what}, not a trace"
+    return FormatError(what, where=meta.source, hint=hint or EXPORT)
 
 
 def read_chunks(

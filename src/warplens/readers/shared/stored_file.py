@@ -1,4 +1,4 @@
-"""Bytes of a profile, plain, gzip or zip, recognized by content and never by name."""
+"""Bytes of a profile, plain or packed (gzip, zip, bzip2, xz, tar), recognized by content and never by name."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from warplens.readers.shared.unpack_limit import REPETITION_BYTES, UnpackLimit
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
+OTHER_MAGICS = (b"BZh", b"\xfd7zXZ\0")
+"""bzip2 and xz."""
+TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 UNFINISHED = "check that the export finished and the file is complete"
 GZIP_WBITS = 31
 RAW_WBITS = -15
@@ -81,16 +84,16 @@ class StoredFile:
 
     def unwrap(self) -> tuple[bytes, list[Note]]:
         """The content and notes on what was lost on the way."""
-        if self.stored.startswith(GZIP_MAGIC):
-            return _gunzip(self.stored, self._limit)
-        if self.stored.startswith(ZIP_MAGIC):
-            return _unzip(self.stored, self._limit)
-        return self.stored, []
+        text, notes = _unpacked(self.stored, self._limit)
+        if text.startswith(TAR_MAGIC, TAR_MAGIC_AT):
+            text, more = _untar(text, self._limit)
+            notes = [*notes, *more]
+        return text, notes
 
     def chunks(self) -> Iterator[bytes]:
         """The content piece by piece; raises `NotWholeError` where `unwrap` would have notes, `FormatError` where it is
         too large."""
-        if self.stored.startswith(ZIP_MAGIC):
+        if self.stored.startswith((ZIP_MAGIC, *OTHER_MAGICS)):
             text, notes = self.unwrap()
             if notes:
                 raise NotWholeError
@@ -98,6 +101,18 @@ class StoredFile:
         if self.stored.startswith(GZIP_MAGIC):
             return _gunzip_chunks(self.stored, self._limit)
         return slices(self.stored)
+
+
+def _unpacked(stored: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
+    if stored.startswith(GZIP_MAGIC):
+        return _gunzip(stored, limit)
+    if stored.startswith(ZIP_MAGIC):
+        return _unzip(stored, limit)
+    if stored.startswith(OTHER_MAGICS):
+        from warplens.readers.shared.more_packings import unpack
+
+        return unpack(stored, limit)
+    return stored, []
 
 
 def slices(content: bytes) -> Iterator[bytes]:
@@ -278,11 +293,29 @@ def _unzip(stored: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
             text = read_member(archive, best, limit)
     except DAMAGED_ZIP as error:
         raise FormatError(f"damaged zip archive ({error})", where=where) from None
-    notes = [Note("zip_members", detail=best.filename)] if len(members) > 1 else []
+    notes = _member_notes(best.filename, [member.filename for member in members])
     if text.startswith(GZIP_MAGIC):
         text, more = _gunzip(text, limit)
         notes += more
     return text, notes
+
+
+def _untar(content: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
+    from warplens.readers.shared.more_packings import take_member
+
+    text, name, names = take_member(content, limit.where, lambda name, size: (_looks_like_trace(name), size))
+    notes = _member_notes(name, names)
+    if text.startswith(GZIP_MAGIC):
+        text, more = _gunzip(text, limit)
+        notes += more
+    return text, notes
+
+
+def _member_notes(chosen: str, names: list[str]) -> list[Note]:
+    traces = sum(map(_looks_like_trace, names))
+    if traces > 1:
+        return [Note("archive_traces", traces, chosen)]
+    return [Note("zip_members", detail=chosen)] if len(names) > 1 else []
 
 
 def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: UnpackLimit) -> bytes:

@@ -1,0 +1,102 @@
+"""Packings besides gzip and zip, imported where a file needs them: bzip2 and xz streams, and tar archives."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple, cast
+
+from warplens.errors import FormatError
+from warplens.model.quality import Note
+from warplens.readers.shared.unpack_limit import UnpackLimit
+
+STEP_BYTES: Final = 1 << 16
+MOST_PIECE_BYTES: Final = 1 << 20
+"""What may come out at once: a few packed bytes can be any amount of one byte."""
+MOST_DICTIONARY_BYTES: Final = 256 << 20
+"""xz -9 needs 65 MB."""
+PADDING: Final = re.compile(rb"\0*")
+
+
+class Packing(NamedTuple):
+    name: str
+    magic: bytes
+    opener: Callable[[], tuple[Callable[[], Any], type[Exception]]]
+    """Imports what unpacks it, and what that raises of damage."""
+
+
+def _bzip2() -> tuple[Callable[[], Any], type[Exception]]:
+    from bz2 import BZ2Decompressor
+
+    return BZ2Decompressor, OSError
+
+
+def _xz() -> tuple[Callable[[], Any], type[Exception]]:
+    from lzma import FORMAT_XZ, LZMADecompressor, LZMAError
+
+    return partial(LZMADecompressor, FORMAT_XZ, MOST_DICTIONARY_BYTES), LZMAError
+
+
+PACKINGS: Final = (Packing("bzip2", b"BZh", _bzip2), Packing("xz", b"\xfd7zXZ\0", _xz))
+
+
+def unpack(stored: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
+    """The content of a file that begins with the magic of one of `PACKINGS`, and notes on what was lost."""
+    packing = next(packing for packing in PACKINGS if stored.startswith(packing.magic))
+    try:
+        new, damage = packing.opener()
+    except ImportError:
+        hint = f"unpack it first: {packing.name} -d FILE"
+        raise FormatError(
+            f"packed with {packing.name}, which this Python lacks", where=limit.where, hint=hint
+        ) from None
+    parts: list[bytes] = []
+    note: list[Note] = []
+    try:
+        _take_streams(stored, packing, new, parts, limit)
+    except EOFError:
+        note = [Note("truncated", detail=f"the {packing.name} stream is incomplete")]
+    except (damage, ValueError) as error:
+        note = [Note("truncated", detail=f"the {packing.name} stream is damaged ({error})")]
+    if not any(parts):
+        hint = "check that the export finished and the file is complete"
+        raise FormatError(f"{packing.name} file without readable content", where=limit.where, hint=hint)
+    return b"".join(parts), note
+
+
+def _take_streams(
+    stored: bytes, packing: Packing, new: Callable[[], Any], parts: list[bytes], limit: UnpackLimit
+) -> None:
+    """One stream after the other, as programs that pack on several cores write them."""
+    view = memoryview(stored)
+    position = size = 0
+    while stored.startswith(packing.magic, position):
+        stream = new()
+        while not stream.eof:
+            if stream.needs_input and position == len(stored):
+                raise EOFError
+            piece = view[position : position + STEP_BYTES] if stream.needs_input else b""
+            position += len(piece)
+            parts.append(stream.decompress(piece, MOST_PIECE_BYTES))
+            size += len(parts[-1])
+            limit.check(size, position)
+        position = cast(re.Match[bytes], PADDING.match(stored, position - len(stream.unused_data))).end()
+
+
+def take_member(
+    content: bytes, where: str, order: Callable[[str, int], tuple[bool, int]]
+) -> tuple[bytes, str, list[str]]:
+    """The file of a tar archive that is highest in `order` of names and sizes, its name, and the names of all."""
+    import tarfile
+
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+            members = [member for member in archive if member.isreg() and member.size and not member.issparse()]
+    except (tarfile.TarError, OSError, ValueError, EOFError) as error:
+        raise FormatError(f"damaged tar archive ({error})", where=where) from None
+    if not members:
+        raise FormatError("tar archive without files", where=where)
+    best = max(members, key=lambda member: order(member.name, member.size))
+    return content[best.offset_data : best.offset_data + best.size], best.name, [member.name for member in members]
