@@ -20,6 +20,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -198,8 +199,9 @@ class _Process:
         self.send_signal(signal.SIGKILL)
 
     def send_signal(self, number: int) -> None:
-        if self.returncode is None:
-            os.kill(self.pid, number)
+        if self.poll() is None:
+            with suppress(ProcessLookupError):  # it may end at this moment, as any other process
+                os.kill(self.pid, number)
 
 
 def _template(libraries: tuple[str, ...]) -> socket.socket:
