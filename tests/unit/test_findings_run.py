@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -264,7 +263,7 @@ def test_wl305_keeps_a_stall_in_which_nothing_is_recorded(opened: Opened) -> Non
     assert model is not None
     # Lightly recorded steps have no such stall: nothing of theirs counts.
     lightly = np.full(len(model.graph.lag_ns), 100.0)
-    light = replace(model, graph=msgspec.structs.replace(model.graph, light_host_ns=lightly))
+    light = msgspec.structs.replace(model, graph=msgspec.structs.replace(model.graph, light_host_ns=lightly))
     assert light.excess_kept(finding.slow_steps) == model.excess_kept(finding.slow_steps)
 
 

@@ -6,7 +6,9 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from warplens.advice.evidence import op_evidence, summed
 from warplens.advice.figures import TraceFigures, reachable_share
@@ -57,7 +59,7 @@ def unaligned_sizes(op: OpRow) -> dict[str, int]:
     return {name: size for name, size in contiguous_sizes(op).items() if size % need and size > 1}
 
 
-class UnalignedSizes(NamedTuple):
+class UnalignedSizes(msgspec.Struct, frozen=True):
     """Unaligned sizes that meet in one product, and the ops that have any of them."""
 
     sizes: set[int]
@@ -188,7 +190,7 @@ def _sm(arch: str) -> int:
     return int(match[1]) if match else 0
 
 
-class UnfusedAttention(NamedTuple):
+class UnfusedAttention(msgspec.Struct, frozen=True):
     """The ops on the score matrices of one size, and the share of their time that a fused kernel saves."""
 
     elements: int

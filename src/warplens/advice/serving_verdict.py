@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from warplens.model.table import Table
 from warplens.units import format_ms
@@ -13,7 +15,7 @@ LEAST_COSTED_PERCENT: Final = 10.0
 """Of the GPU time; with costs for less, a lower bound of MFU or MBU says nothing."""
 
 
-class PhaseRow(NamedTuple):
+class PhaseRow(msgspec.Struct, frozen=True):
     """A row of `serving_phases`."""
 
     phase: str

@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import msgspec
 import polars as pl
@@ -32,7 +32,7 @@ UNREADABLE: Final = (*place.NO_PLACE, ValueError, KeyError, msgspec.DecodeError,
 """What reading an entry that is not ours, or not whole, can end with."""
 
 
-class Entry(NamedTuple):
+class Entry(msgspec.Struct, frozen=True):
     head: bytes
     frames: dict[str, pl.DataFrame]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import msgspec
 import numpy as np
@@ -49,7 +49,7 @@ class EventInts(TypedDict, total=False):
     geometry: Array | int
 
 
-class _Caller(NamedTuple):
+class _Caller(msgspec.Struct, frozen=True):
     """A recorded caller, below another event (-1: below none)."""
 
     parent: int

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 POWER: Final = "power"
 SM_CLOCK: Final = "SM clock"
@@ -14,7 +16,7 @@ SPARE_NS: Final = 200_000_000
 """Before the trace: a reading that is not older holds at its beginning."""
 
 
-class Reading(NamedTuple):
+class Reading(msgspec.Struct, frozen=True):
     """A column of a capture's samples, and how it is shown; `limit` is the field with what it cannot exceed."""
 
     column: str

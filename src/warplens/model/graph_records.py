@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -13,7 +12,7 @@ from warplens.model.kinds import NONE
 from warplens.model.trace import Ints, Trace
 
 
-class CapturedLaunch(NamedTuple):
+class CapturedLaunch(msgspec.Struct, frozen=True):
     """What a captured launch says of its kernel; "" where that is not recorded, as in CUDA."""
 
     kernel: str = ""
@@ -30,7 +29,7 @@ class CaptureTrace(msgspec.Struct, frozen=True):
     """Of its file, as the table shows it; "" for the trace of the replays itself."""
 
 
-class CaptureRecord(NamedTuple):
+class CaptureRecord(msgspec.Struct, frozen=True):
     """A capture that the recorder saw, by the clock of the host (ns since 1970)."""
 
     number: int
@@ -40,7 +39,7 @@ class CaptureRecord(NamedTuple):
     graph_id: int = NONE
 
 
-class ReplayRecord(NamedTuple):
+class ReplayRecord(msgspec.Struct, frozen=True):
     """A replay that the recorder saw: the number of its capture, -1 where that was before the recording."""
 
     number: int

@@ -12,8 +12,7 @@ A *union* is a pair of equally long arrays (starts, ends), sorted and disjoint.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -22,7 +21,7 @@ from warplens.model.arrays import sorted_unique
 Ints = npt.NDArray[np.int64]
 
 
-class Union(NamedTuple):
+class Union(msgspec.Struct, frozen=True):
     starts: Ints
     ends: Ints
 

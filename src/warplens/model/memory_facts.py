@@ -5,7 +5,7 @@ Names of tensors by address, and what the allocator itself said at both ends of 
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import polars as pl
@@ -16,7 +16,7 @@ VERSION: Final = 1
 INT64: Final = 1 << 63
 
 
-class Named(NamedTuple):
+class Named(msgspec.Struct, frozen=True):
     """What the capture says of an address at a moment."""
 
     kind: str

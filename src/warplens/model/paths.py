@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+import msgspec
 import numpy as np
 
 from warplens.model.trace import Ints
 
 
-class PathNodes(NamedTuple):
+class PathNodes(msgspec.Struct, frozen=True):
     """`node` has one entry per call, the rest one per node; node 0 is the root, parents come before children."""
 
     node: Ints

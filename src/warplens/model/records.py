@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import polars as pl
@@ -15,7 +15,7 @@ import polars as pl
 Record = TypeVar("Record")
 
 
-class _Field(NamedTuple):
+class _Field(msgspec.Struct, frozen=True):
     name: str
     kind: Any
     """The type without None; `Any` and `object` fit every column."""

@@ -6,7 +6,7 @@ The rules on traces (`advice/`, WL codes) and on kernels (`kernel_lab/suggesting
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -50,7 +50,7 @@ class Thresholds:
         raise AttributeError(f"a threshold is not set: {name}")
 
 
-class Explanation(NamedTuple):
+class Explanation(msgspec.Struct, frozen=True):
     """What a code stands for in a few words, and at length; the text names thresholds as `{idle_percent:g}`."""
 
     title: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+import msgspec
 import polars as pl
 
 from warplens.model.table import Table
 from warplens.units import format_ms
 
 
-class TimeBase(NamedTuple):
+class TimeBase(msgspec.Struct, frozen=True):
     """The base's length, how many steps it is the mean of (0: it is the whole trace), and how the GPUs spent it."""
 
     whole_ms: float

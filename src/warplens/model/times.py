@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -18,7 +19,7 @@ MAX_SUMMED_NS: Final = 10**18
 """Durations that add up to more (31 years) include damage; eight times this still fits in 64 bits."""
 
 
-class UsableTimes(NamedTuple):
+class UsableTimes(msgspec.Struct, frozen=True):
     """The events whose times make sense: their rows, starts and durations."""
 
     rows: Ints

@@ -8,8 +8,7 @@ sibling. Both are counted; the times in the trace stay as recorded.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+import msgspec
 import numpy as np
 
 from warplens import native_library
@@ -26,7 +25,7 @@ EVENTS_PER_LEVEL = 25
 """A level costs as much as this many events one by one."""
 
 
-class Nesting(NamedTuple):
+class Nesting(msgspec.Struct, frozen=True):
     parent: Ints
     depth: Ints
     improper: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 import polars as pl
 
 from warplens.errors import UsageError, WarplensError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Work = TypeVar("Work")
 
 
-class TableSource(NamedTuple):
+class TableSource(msgspec.Struct, frozen=True):
     """How one table of an opened object is made."""
 
     make: Callable[[], Table] | None

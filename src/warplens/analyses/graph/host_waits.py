@@ -200,7 +200,7 @@ def _by_stream(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Int
     return streams
 
 
-class _RecordedSync(NamedTuple):
+class _RecordedSync(msgspec.Struct, frozen=True):
     """What a call waits for, as the trace says."""
 
     lane: int

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from warplens.analyses.graph.bounds import step_bounds
 from warplens.analyses.graph.building import graph_of, has_graph
@@ -15,7 +17,7 @@ MEASURED: Final = "measured in the bundle"
 ESTIMATED: Final = "estimated from recorded ops"
 
 
-class PlainStep(NamedTuple):
+class PlainStep(msgspec.Struct, frozen=True):
     """Of a step, or of the whole run where no steps are marked."""
 
     plain_ms: float

@@ -7,8 +7,8 @@ nothing of the kind. What was recorded in each part of the host's time is taken 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from warplens.analyses.graph.records import Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate
 
 
-class StepExcess(NamedTuple):
+class StepExcess(msgspec.Struct, frozen=True):
     """What slow steps take more than the median step, summed, and all steps together."""
 
     excess_ms: float

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from math import hypot
 from typing import Final, NamedTuple
 
+import msgspec
 import polars as pl
 
 from warplens.analyses.graph.bounds import calibration, plain_step_ns
@@ -46,8 +46,7 @@ class Gain(NamedTuple):
     high_ms: float
 
 
-@dataclass(frozen=True)
-class StepModel:
+class StepModel(msgspec.Struct, frozen=True, eq=False):
     """The graph of a trace's steps, what recording costs, and which GPU events the rows of tables stand for."""
 
     graph: StepGraph
@@ -60,8 +59,8 @@ class StepModel:
     cost_without_light: Callable[[], RecordingCost] | None = None
     """What recording costs in the steps recorded with ops; `cost` where there are no others."""
 
-    known: KnownWork = field(default_factory=KnownWork, repr=False, compare=False)
-    plain_hosts: dict[float, Floats] = field(default_factory=dict, repr=False, compare=False)
+    known: KnownWork = msgspec.field(default_factory=KnownWork)
+    plain_hosts: dict[float, Floats] = msgspec.field(default_factory=dict)
     """The host's part of each edge by the cost of recording, of which all sets of changes have the same three."""
 
     def excess_kept(self, steps: Collection[int]) -> tuple[float, float]:

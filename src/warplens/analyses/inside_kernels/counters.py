@@ -11,8 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -89,14 +90,14 @@ _TRUTH: Final = {"true": "1", "false": "0"}
 _SIZE: Final = re.compile(r"\d{1,10}")
 
 
-class NameKey(NamedTuple):
+class NameKey(msgspec.Struct, frozen=True):
     """What both spellings of a kernel's name keep; no arguments where a name has none, or hides them."""
 
     base: str
     arguments: tuple[str, ...]
 
 
-class KernelShape(NamedTuple):
+class KernelShape(msgspec.Struct, frozen=True):
     """A kernel with its launch geometry; None where that is not known."""
 
     kernel: str

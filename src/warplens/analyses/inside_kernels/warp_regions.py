@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -54,7 +54,7 @@ MEANING: Final = (
 )
 
 
-class _Cta(NamedTuple):
+class _Cta(msgspec.Struct, frozen=True):
     """The warps of one CTA in one launch. `inside` has one entry per warp, region and stretch of time."""
 
     kernel: str

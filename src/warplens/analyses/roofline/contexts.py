@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from warplens.analyses.workspace import Workspace
@@ -29,7 +30,7 @@ class CallContext(NamedTuple):
     replayed: bool = False
 
 
-class CallContexts(NamedTuple):
+class CallContexts(msgspec.Struct, frozen=True):
     """`code` numbers for each op row that was asked for its context in `contexts`; 0 is none."""
 
     code: Ints

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -58,7 +58,7 @@ REASONS: Final = {
 }
 
 
-class Costing(NamedTuple):
+class Costing(msgspec.Struct, frozen=True):
     """`groups` has one row per op, inputs and context; `event_group` says for each GPU event which row it belongs to.
 
     Columns: op (name code, -1 for none), spec (of the inputs), own (kernel name code, for events that carry their size
@@ -100,7 +100,7 @@ def kernel_dtype(work: Workspace, kernel: int) -> str:
     return "tf32" if is_tf32 else work.kernel_classes[kernel].dtype
 
 
-class CallGroup(NamedTuple):
+class CallGroup(msgspec.Struct, frozen=True):
     """What the cost of a group of calls is computed from; numbers of names and specs are -1 where there are none."""
 
     op: int
@@ -114,7 +114,7 @@ class CallGroup(NamedTuple):
     context: int
 
 
-class EventKeys(NamedTuple):
+class EventKeys(msgspec.Struct, frozen=True):
     """One entry per GPU event, in the order of `work.gpu`: what identifies its group, and the call it belongs to."""
 
     op: Ints

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from warplens.costs import MATRIX, VECTOR, Cost
 from warplens.hardware import Gpu
@@ -15,7 +17,7 @@ LATENCY_US: Final = 2.0
 """Work below this is over before a kernel has started up: its share of the roofline says nothing."""
 
 
-class Limit(NamedTuple):
+class Limit(msgspec.Struct, frozen=True):
     """What bounds a call, the ceiling that says so, the least time it takes, and whether that ceiling is measured."""
 
     bound: str

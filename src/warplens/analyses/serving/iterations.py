@@ -10,7 +10,7 @@ is free for it: where a recording begins, the work of passes that it does not ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -64,7 +64,7 @@ class Served(msgspec.Struct, frozen=True):
         return np.flatnonzero([span.mark.phase == phase for span in self.spans])
 
 
-class Windows(NamedTuple):
+class Windows(msgspec.Struct, frozen=True):
     """The times of iterations on the GPU, in ns; of one without GPU work its time on the host."""
 
     has_gpu: Bools

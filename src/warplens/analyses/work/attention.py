@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from warplens.analyses.roofline.costing import Costing, costing
@@ -28,7 +29,7 @@ REACH: Final = 4
 """How many products before its softmax the one that writes the scores may be."""
 
 
-class CostSizes(NamedTuple):
+class CostSizes(msgspec.Struct, frozen=True):
     """Per cost what kind of work it is and the elements it works on, 0 for none; the last entry is for no cost."""
 
     is_product: Bools
@@ -57,7 +58,7 @@ class CostSizes(NamedTuple):
         return is_read
 
 
-class OrderedCalls(NamedTuple):
+class OrderedCalls(msgspec.Struct, frozen=True):
     """The calls that can be part of attention, in the order of their streams."""
 
     sizes: CostSizes
@@ -67,7 +68,7 @@ class OrderedCalls(NamedTuple):
     """Host event of the module call, else of the user's function call, around it; -1 where neither is recorded."""
 
 
-class ScoreParts(NamedTuple):
+class ScoreParts(msgspec.Struct, frozen=True):
     """Stretches of one stream from the first to the last product on scores of a size, by number of call."""
 
     first: Ints
@@ -150,7 +151,7 @@ def _score_parts(work: Workspace, calls: OrderedCalls) -> ScoreParts:
     return ScoreParts(anchors[writers.first[kept]], anchors[last[kept]], found.elements[kept])
 
 
-class Softmaxes(NamedTuple):
+class Softmaxes(msgspec.Struct, frozen=True):
     """The softmaxes among the anchors: calls that are products or softmaxes, in the order of their streams."""
 
     calls: OrderedCalls
@@ -187,7 +188,7 @@ class Neighbours(NamedTuple):
     writes: Bools
 
 
-class Writers(NamedTuple):
+class Writers(msgspec.Struct, frozen=True):
     """Per softmax the anchor that writes its scores, the first one that works on them (-1 for none), and the number of
     products on other tensors that are between them."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+import msgspec
 import numpy as np
 
 from warplens.model.intervals import union
 from warplens.model.trace import Ints
 
 
-class CallTimes(NamedTuple):
+class CallTimes(msgspec.Struct, frozen=True):
     """Per call, by rising call number: its first event, and the length of the union of its events' intervals."""
 
     first: Ints

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -67,7 +68,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class BlocksThatFit(NamedTuple):
+class BlocksThatFit(msgspec.Struct, frozen=True):
     """How many blocks a multiprocessor holds, and why not more."""
 
     blocks: int
@@ -131,7 +132,7 @@ class LaunchLayout(NamedTuple):
 LAYOUT: Final = tuple(column for column in COLUMNS if column.name in LaunchLayout._fields)
 
 
-class _LaunchGroups(NamedTuple):
+class _LaunchGroups(msgspec.Struct, frozen=True):
     """The rows of the table, and for each GPU event the row that it belongs to, -1 for none."""
 
     frame: pl.DataFrame

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -192,7 +193,7 @@ def modules_around(work: Workspace, rows: Ints) -> list[str]:
     return [paths.get(row, OPTIMIZER) if row >= 0 else "" for row in around.tolist()]
 
 
-class Lines(NamedTuple):
+class Lines(msgspec.Struct, frozen=True):
     """Python lines of many rows: a number of each row, and the text of each number."""
 
     codes: Ints

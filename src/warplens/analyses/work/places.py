@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from warplens.analyses.shared import shared
@@ -17,7 +17,7 @@ from warplens.model.user_code import FRAME
 INSTANCE = re.compile(r"_\d+(?=/|$)")
 
 
-class Places(NamedTuple):
+class Places(msgspec.Struct, frozen=True):
     """Per group a `file:line function` and a module path; empty where it is not recorded."""
 
     lines: list[str]
@@ -31,7 +31,7 @@ def places_of(work: Workspace, group: Ints, count: int) -> Places:
     return Places(lines, [events.module_texts[code] for code in _most(work, group, events.modules, count)])
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True):
     line: str
     module: str
 
@@ -43,7 +43,7 @@ def place_of_rows(work: Workspace, rows: Ints) -> Place:
     return Place(place_text(names[line]) if line >= 0 else "", events.module_texts[module])
 
 
-class _EventPlaces(NamedTuple):
+class _EventPlaces(msgspec.Struct, frozen=True):
     """For each GPU event the name code of its line and the number of its module, -1 for none; the modules' texts."""
 
     lines: Ints

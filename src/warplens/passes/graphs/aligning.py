@@ -9,7 +9,7 @@ usually launches; a second and a third one go by that too, and put right what st
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -58,7 +58,7 @@ class Nodes(msgspec.Struct, frozen=True):
         return Nodes(self.kinds[places], self.names[places], self.families[places], self.words[places], self.texts)
 
 
-class Alignment(NamedTuple):
+class Alignment(msgspec.Struct, frozen=True):
     launch_of: Ints
     """For each kernel the number of its launch, -1 for none."""
     odd: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -47,7 +47,7 @@ class GraphSources(msgspec.Struct, frozen=True):
     index: CaptureIndex = msgspec.field(default_factory=CaptureIndex)
 
 
-class _Outcome(NamedTuple):
+class _Outcome(msgspec.Struct, frozen=True):
     join: Join | None
     why: str = ""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 import numpy as np
 
 from warplens.model.kinds import NESTED, NONE
@@ -19,7 +20,7 @@ nothing; also no Python frames at all."""
 DETAILS: Final = (ALL, OWN_LINES, LAUNCHING, NO_FRAMES)
 
 
-class Template(NamedTuple):
+class Template(msgspec.Struct, frozen=True):
     """Rows of the capture's trace in order, and for each the places in here of the call around it and of its forward
     op; -1 for none. `owners` is the place that GPU work of each captured launch belongs to."""
 

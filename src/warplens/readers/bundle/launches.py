@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import polars as pl
@@ -89,7 +89,7 @@ class Launches(msgspec.Struct, frozen=True):
         return self.kernels[self.launches[launch].kernel]
 
 
-class GpuEvent(NamedTuple):
+class GpuEvent(msgspec.Struct, frozen=True):
     """A kernel as the trace has it."""
 
     id: int

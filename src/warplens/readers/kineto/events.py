@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import cast
 
 import msgspec
 
@@ -124,7 +124,7 @@ class EventReader:
         return LaterArray(start, passed) if start >= 0 else None
 
 
-class LaterArray(NamedTuple):
+class LaterArray(msgspec.Struct, frozen=True):
     start: int
     """Where its first event stands."""
     passed: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -14,7 +15,7 @@ from warplens.model.trace import Bools, Ints
 LIMIT_US: Final = MAX_NS / 1000
 
 
-class Nanoseconds(NamedTuple):
+class Nanoseconds(msgspec.Struct, frozen=True):
     ns: Ints
     is_known: Bools | None
     """False where the file has no number; None where it has one everywhere."""
