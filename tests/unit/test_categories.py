@@ -124,6 +124,13 @@ def test_sub_kinds_are_read_from_the_name(name: str, expected: KernelClass) -> N
         ("fused_allreduce_rmsnorm", "Communication"),
         ("rotary_embedding_kernel", "RoPE"),
         ("bilinear_kernel", "Pooling"),
+        ("void MatrixMulCUDA<32>(float*, float*, float*, int, int)", "GEMM"),
+        ("batched_matrix_multiplication(unsigned int, float const*)", "GEMM"),
+        ("matrix_multiply_elementwise", "Elementwise"),
+        ("<unnamed>::nvfuser_inner_persistent_f1_c1_r0_g2(<unnamed>::Tensor<float, 2, 2>)", "Normalization"),
+        ("nvfuser_inner_outer_persistent_f0_c1_r0_g0", "Normalization"),
+        ("nvfuser_pointwise_f0_c1_r0_g0", "Elementwise"),
+        ("nvfuser_none_f0_c0_r0_g0", OTHER),
     ],
 )
 def test_false_friends(name: str, category: str) -> None:

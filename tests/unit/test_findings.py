@@ -160,6 +160,10 @@ def test_every_gain_is_a_number(opened: Opened) -> None:
         assert 0 <= finding.gain_percent <= 100
 
 
+def on_stream(stream: int, event: dict[str, Any]) -> dict[str, Any]:
+    return {**event, "tid": stream, "args": {**event["args"], "stream": stream}}
+
+
 @pytest.mark.parametrize(
     ("events", "sentence"),
     [
@@ -169,9 +173,11 @@ def test_every_gain_is_a_number(opened: Opened) -> None:
         ([op("aten::mm", 0, 5), launch(1, 1, 7)], "No GPU work recorded: this trace has only the host side of a program that uses a GPU."),
         ([op("aten::mm", 0, 5), {**op("fc", 6, 2), "cat": "mtia_ccp_events"}], "No GPU work: this trace is of another accelerator, and only its host side is reported."),
         ([kernel(GEMM, 0, 60), kernel(ALL_REDUCE, 60, 40)], "Communication-bound: 40.0 % of the time is exposed communication."),
+        ([kernel("mine", 0, 90), kernel(ELEMENTWISE, 100, 10)], "GPU-bound: the GPU is busy 90.9 % of the time; kernels of no known category take 81.8 % of it."),
+        ([kernel(GEMM, 0, 60), kernel(ELEMENTWISE, 60, 40), on_stream(20, kernel(ALL_REDUCE, 0, 95))], "GPU-bound: the GPU is busy 100.0 % of the time; GEMM takes 60.0 % of it."),
         ([kernel(GEMM, 0, 90), kernel(ELEMENTWISE, 100, 10)], "GPU-bound: the GPU is busy 90.9 % of the time; GEMM takes 81.8 % of it."),
     ],
-    ids=["idle", "no durations", "no gpu", "not recorded", "accelerator", "communication", "gpu"],
+    ids=["idle", "no durations", "no gpu", "not recorded", "accelerator", "communication", "unknown", "hidden", "gpu"],
 )  # fmt: skip
 def test_without_launches_the_verdict_goes_by_the_busy_time(
     opened: Opened, events: list[dict[str, Any]], sentence: str

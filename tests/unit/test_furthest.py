@@ -9,7 +9,8 @@ from warplens.outputs.furthest import furthest_text
 
 
 def text_of(opened: Opened, *works: Work) -> str:
-    return furthest_text(opened(passes(["x"], *works), gpu="H200").table("roofline"))
+    profile = opened(passes(["x"], *works), gpu="H200")
+    return furthest_text(profile.table("roofline"), profile.table("kernel_categories"))
 
 
 def test_the_op_with_most_time_above_its_limit_is_named(opened: Opened) -> None:
@@ -25,3 +26,10 @@ def test_ops_near_their_limit_and_impossible_ones_are_not(opened: Opened) -> Non
     assert text_of(opened, near) == ""
     too_fast = Work(GEMM, 1, "aten::mm", inputs([4096, 4096], [4096, 4096]))
     assert text_of(opened, too_fast) == ""
+
+
+def test_an_op_that_takes_little_of_the_gpu_time_is_not(opened: Opened) -> None:
+    """Where nearly all kernels have no known cost, the only one that has is not what is left to do."""
+    slow = Work(GEMM, 900, "aten::mm", inputs([1024, 4096], [4096, 1024]))
+    assert text_of(opened, slow, Work("mine", 40_000, "mine::op")) == ""
+    assert text_of(opened, slow, Work("mine", 4_000, "mine::op")) != ""

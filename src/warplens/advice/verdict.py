@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import polars as pl
+
 from warplens.advice.figures import TAKING_TURNS, TraceFigures
 from warplens.advice.limits import (
     COMMUNICATION,
@@ -17,9 +19,11 @@ from warplens.advice.limits import (
     limits,
     savings_ms,
 )
+from warplens.advice.rows import CategoryRow
 from warplens.advice.serving_verdict import serving_sentence
 from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
+from warplens.categories import OTHER
 from warplens.model.idle_causes import DEPENDENCY, LAUNCHING, SHORT_GAPS, UNKNOWN, largest_cause
 from warplens.model.iteration_marks import parse_mark
 from warplens.model.table import Table
@@ -42,6 +46,7 @@ FASTER: Final = {
     COMMUNICATION: "free communication",
     STREAMS: "no waits between streams",
 }
+COMMUNICATION_CATEGORY: Final = "Communication"
 ALL_PERCENT: Final = 99.0
 EARLIER_SHARE: Final = 0.05
 """From this share of the time on, waits for work from before the recording are named."""
@@ -133,18 +138,38 @@ def _by_busy_time(figures: TraceFigures) -> str:
         return f"{name}: the GPU is idle {idle:.1f} % of the time, mostly because {cause}."
     if exposed >= COMMUNICATION_BOUND_PERCENT:
         return f"Communication-bound: {exposed:.1f} % of the time is exposed communication."
-    top = figures.categories[0]
-    category = f"{top.kernel_category} takes {figures.percent('busy') * top.percent / 100:.1f} % of it"
-    busy = f"the GPU is busy {figures.percent('busy'):.1f} % of the time"
-    return f"GPU-bound: {busy}; {category}{_in_graphs(figures)}."
+    top, percent = _largest_category(figures), figures.percent("busy")
+    taken = min(percent, percent * _share_of_busy(figures, top))
+    busy = f"the GPU is busy {percent:.1f} % of the time"
+    return f"GPU-bound: {busy}; {_taking(top)} {taken:.1f} % of it{_in_graphs(figures)}."
 
 
 def _top_category(figures: TraceFigures) -> str:
     """In the unit of the step's time, whose part it is."""
     assert figures.bounds is not None
-    top = figures.categories[0]
-    taken_ms = min(figures.bounds.plain_ms, top.percent / 100 * figures.base.measures_ms["busy"])
-    return f"{top.kernel_category} takes {_amount(taken_ms, figures.bounds)} of it{_in_graphs(figures)}"
+    top = _largest_category(figures)
+    taken_ms = min(figures.bounds.plain_ms, _share_of_busy(figures, top) * figures.base.measures_ms["busy"])
+    return f"{_taking(top)} {_amount(taken_ms, figures.bounds)} of it{_in_graphs(figures)}"
+
+
+def _largest_category(figures: TraceFigures) -> CategoryRow:
+    """Communication is not what a GPU is busy with where it is not the limit: it runs beside computation."""
+    computing = (category for category in figures.categories if category.kernel_category != COMMUNICATION_CATEGORY)
+    return next(computing, figures.categories[0])
+
+
+def _share_of_busy(figures: TraceFigures, category: CategoryRow) -> float:
+    """Streams that run at once make more kernel time than there is busy time, which the category is a part of."""
+    devices = figures.frame("timeline").filter((pl.col("device") != "all") & (pl.col("measure") == "busy"))
+    busy_us = 1e3 * float(devices["time_ms"].sum())
+    kernel_us = float(figures.frame("kernel_categories")["total_us"].sum())
+    return category.percent / 100 * max(1.0, kernel_us / busy_us if busy_us else 1.0)
+
+
+def _taking(category: CategoryRow) -> str:
+    if category.kernel_category == OTHER:
+        return "kernels of no known category take"
+    return f"{category.kernel_category} takes"
 
 
 def _in_graphs(figures: TraceFigures) -> str:

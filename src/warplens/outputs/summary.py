@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from shlex import quote
 
@@ -100,7 +100,7 @@ def render_summary(
         *_labelled("verdict", document.facts["verdict"], width, "bold"),
         *_step_time(document, tables["steps"], width),
         *_findings(tables["findings"], width, is_per_step=bool(len(tables["steps"]))),
-        *(_furthest(tables["roofline"], width) if not len(tables["findings"]) else []),
+        *(_furthest(tables, width) if not len(tables["findings"]) else []),
         *_times(tables, width),
         *_power(tables, width),
         *_memory(tables, width),
@@ -334,8 +334,8 @@ def _proved(row: FindingRow, of: str) -> str:
     return f"proved on {row.proved_on}: {won}"
 
 
-def _furthest(roofline: Table, width: int) -> list[Line]:
-    text = furthest_text(roofline)
+def _furthest(tables: Mapping[str, Table], width: int) -> list[Line]:
+    text = furthest_text(tables["roofline"], tables["kernel_categories"])
     return [*_labelled("limit", text, width)] if text else []
 
 

@@ -121,7 +121,7 @@ def _share(trace: Trace, code: str, rows: Ints) -> Note:
 
 def _missing_devices(trace: Trace, gpu: Ints) -> list[Note]:
     used = set(np.unique(trace.ints("device")[gpu]).tolist())
-    listed = [device.id for device in trace.meta.devices]
+    listed = sorted(device.id for device in trace.meta.devices)
     missing = [device for device in listed if device not in used]
     if not missing or (not trace.meta.distributed and len(listed) == 1):
         return []

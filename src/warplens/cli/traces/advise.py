@@ -86,7 +86,7 @@ def _scope(profile: Profile) -> AdviceScope:
     model = profile.step_model
     plain_ms = model.step_ms if profile.model_of_gains is not None and model is not None else 0.0
     notes += [model.cost.note, *model.graph.notes] if model is not None else []
-    furthest = furthest_text(profile.table("roofline"))
+    furthest = furthest_text(profile.table("roofline"), profile.table("kernel_categories"))
     shares_of = profile.shares_of()
     return AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, shares_of, plain_ms, furthest)
 
