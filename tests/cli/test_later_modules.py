@@ -55,6 +55,20 @@ def test_readers_that_a_report_does_not_use_are_loaded_where_they_are_used_and_a
     assert run(f"print({inner}, callable(polars.scan_iceberg))\n{uses}") == f"[] True\n{plain.stdout}"
 
 
+def test_pools_of_threads_are_made_where_something_runs_in_them() -> None:
+    printed = run(
+        "print('logging' in sys.modules)\n"
+        "batches = polars.LazyFrame({'row': range(100)}).collect_batches(chunk_size=10)\n"
+        "print(sum(map(len, batches)))\n"
+        "from polars.lazyframe import frame\n"
+        "print([frame._COLLECT_BATCHES_POOL.submit(abs, -number).result() for number in range(3)])\n"
+        "from concurrent.futures import ThreadPoolExecutor, Future\n"
+        "with ThreadPoolExecutor(2) as pool:\n"
+        "    print(list(pool.map(abs, [-1, 2])), isinstance(pool.submit(abs, 1), Future))\n"
+    )
+    assert printed.splitlines() == ["False", "100", "[0, 1, 2]", "[1, 2] True"]
+
+
 def test_functions_of_polars_have_the_signatures_that_it_gives_them() -> None:
     ask = (
         "import inspect, polars\n"
