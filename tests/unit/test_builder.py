@@ -158,7 +158,7 @@ def test_flow_ends_belong_to_the_op_that_starts_there() -> None:
 def test_allocations_have_the_lane_of_their_thread_and_usable_times() -> None:
     builder = one_by_one()
     for start in (BOOT + 1, None, BOOT + 2 * YEAR_NS):
-        builder.add_allocation(Allocation(start, 1, 2, "GPU 0", 512, address=0x7F00))
+        builder.add_allocations([Allocation(start, 1, 2, "GPU 0", 512, address=0x7F00)])
     trace = built(builder)
     assert trace.memory.rows() == [(1, 0, "GPU 0", 512, -1, -1, 0x7F00)]
     assert counts(trace) == {"out_of_range": 2}

@@ -211,15 +211,10 @@ def memory_frame(
         if allocation.start_ns is not None and abs(allocation.start_ns - origin) < YEAR_NS
     ]
     damage["out_of_range"] += len(allocations) - len(usable)
-    lane_of = {pair: row for row, pair in enumerate(zip(lanes["process"], lanes["thread"], strict=True))}
-    rows = [
-        (
-            (allocation.start_ns or 0) - origin,
-            lane_of.get((str(allocation.process), str(allocation.thread)), NONE),
-            *allocation[3:],
-        )
-        for allocation in usable
-    ]
+    row_of = {pair: row for row, pair in enumerate(zip(lanes["process"], lanes["thread"], strict=True))}
+    threads = {(allocation.process, allocation.thread) for allocation in usable}
+    lane_of = {thread: row_of.get((str(thread[0]), str(thread[1])), NONE) for thread in threads}
+    rows = [((start_ns or 0) - origin, lane_of[process, thread], *rest) for start_ns, process, thread, *rest in usable]
     return side_frame("memory", rows).sort("start_ns", maintain_order=True)
 
 

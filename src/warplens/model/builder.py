@@ -188,8 +188,8 @@ class TraceBuilder:
     def add_collective(self, event: int, collective: Collective) -> None:
         self._collectives.append((event, collective))
 
-    def add_allocation(self, allocation: Allocation) -> None:
-        self._allocations.append(allocation)
+    def add_allocations(self, allocations: Iterable[Allocation]) -> None:
+        self._allocations += allocations
 
     def add_flow_ends(
         self,

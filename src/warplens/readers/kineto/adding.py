@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
@@ -16,7 +17,7 @@ from warplens.model.builder import TraceBuilder
 from warplens.model.event_records import Allocation, CallSpec, Collective, Lanes, LaunchGeometry, ThreadId
 from warplens.model.kinds import CODE, NONE, OWN_CATEGORIES
 from warplens.readers.kineto.records import KinetoArgs, KinetoEvent, KinetoHeader
-from warplens.readers.shared.microseconds import ns_of, to_ns
+from warplens.readers.shared.microseconds import to_ns
 
 KIND_OF_CATEGORY: Final = {
     "cpu_op": "op",
@@ -178,6 +179,7 @@ class EventAdder:
         """Labels, allocations, flows, and begins and ends; their phases are not counted here."""
         target = self._target
         flows: list[KinetoEvent] = []
+        allocations: list[KinetoEvent] = []
         for event in events:
             if event.ph in FLOW_PHASES:
                 if event.cat == "fwdbwd":
@@ -185,9 +187,10 @@ class EventAdder:
             elif event.ph == "M":
                 self._add_label(event)
             elif event.name == "[memory]":
-                self._builder.add_allocation(_allocation(event))
+                allocations.append(event)
             elif event.ph in ("B", "E"):
                 target.begin_end.append(event)
+        self._builder.add_allocations(_allocations(allocations))
         if flows:
             lanes, times = self._builder.lanes, to_ns(np.array([event.ts for event in flows], np.float64))
             self._builder.add_flow_ends(
@@ -303,16 +306,27 @@ def _text_of_list(value: str | list[object] | None) -> str | None:
     return value if isinstance(value, str) or value is None else str(value)
 
 
-def _allocation(event: KinetoEvent) -> Allocation:
-    args = event.args or NO_ARGS
-    memory = MEMORY_DEVICE_TYPES.get(args.memory_device_type, f"device type {args.memory_device_type}")
-    return Allocation(
-        start_ns=ns_of(event.ts),
-        process=event.pid,
-        thread=event.tid,
-        device=memory if memory == "CPU" else f"{memory} {args.memory_device}",
-        bytes=args.memory_bytes,
-        allocated_bytes=args.memory_allocated,
-        reserved_bytes=args.memory_reserved,
-        address=args.memory_address,
+def _allocations(events: Sequence[KinetoEvent]) -> Iterator[Allocation]:
+    """By field, not by event: a trace with memory may have as many of them as of ops."""
+    args = [event.args or NO_ARGS for event in events]
+    times = to_ns(np.array([event.ts for event in events], np.float64))
+    start_ns: list[int | None] = times.ns.tolist()
+    if times.is_known is not None:
+        start_ns = [ns if known else None for ns, known in zip(start_ns, times.is_known.tolist(), strict=True)]
+    return map(
+        Allocation,
+        start_ns,
+        [event.pid for event in events],
+        [event.tid for event in events],
+        [_memory_device(each.memory_device_type, each.memory_device) for each in args],
+        [each.memory_bytes for each in args],
+        [each.memory_allocated for each in args],
+        [each.memory_reserved for each in args],
+        [each.memory_address for each in args],
     )
+
+
+@lru_cache
+def _memory_device(type_number: int, number: int) -> str:
+    memory = MEMORY_DEVICE_TYPES.get(type_number, f"device type {type_number}")
+    return memory if memory == "CPU" else f"{memory} {number}"

@@ -171,7 +171,7 @@ class _PlaneAdder:
             for event, is_inside in zip(line.events, inside_xla(line), strict=True):
                 start_ns = line.start_ns(event)
                 if event.name in ALLOCATIONS and "allocation_bytes" in event.stats:
-                    self._builder.add_allocation(allocation_of(event, start_ns, process, line.id))
+                    self._builder.add_allocations([allocation_of(event, start_ns, process, line.id)])
                     continue
                 kind, name = kinds.of(event, is_inside)
                 correlation = id_of(event.stats.get("correlation_id")) if event.stats else NONE
