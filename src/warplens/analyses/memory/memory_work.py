@@ -73,18 +73,24 @@ class MemoryWork:
         stacks, ends = device.held["stack"].to_list(), device.held["end_stack"].to_list()
         labels = [self.labels.of(stack) for stack in stacks]
         traced = self._places(device) if self._places is not None else None
-        facts = [
-            Facts(
-                label.label, self.labels.of(end).label if self.labels.of(end).is_marked else "", label.in_module, stack
-            )
-            for label, stack, end in zip(labels, stacks, ends, strict=True)
-        ]
-        if traced is not None:  # a mark of the trace decides where the stack has none
+        found = zip(labels, map(self.labels.of, ends), stacks, strict=True)
+        if traced is None:
             facts = [
-                Facts(traced.label[row] if traced.label[row] and not labels[row].is_marked else fact.label,
-                      fact.end_label or traced.end_label[row], fact.in_module or bool(traced.module[row]), fact.stack)
-                for row, fact in enumerate(facts)
-            ]  # fmt: skip
+                Facts(label.label, end.label if end.is_marked else "", label.in_module, stack)
+                for label, end, stack in found
+            ]
+        else:  # a mark of the trace decides where the stack has none
+            facts = [
+                Facts(
+                    label.label if label.is_marked else mark or label.label,
+                    (end.is_marked and end.label) or end_mark,
+                    label.in_module or bool(module),
+                    stack,
+                )
+                for (label, end, stack), mark, end_mark, module in zip(
+                    found, traced.label, traced.end_label, traced.module, strict=True
+                )
+            ]
         held = classified(device, facts, self.facts.names(device.device, self._origin_ns))
         nothing = [""] * len(held)
         lines, ops = [label.line for label in labels], [label.op for label in labels]

@@ -103,8 +103,9 @@ def _saved(device: Holders, groups: pl.DataFrame) -> list[int | None]:
     history = device.history
     events = len(history.times_ns)
     saved: list[int | None] = [None] * len(groups)
-    parts = device.held.partition_by(PLACE, as_dict=True)
-    for row, key in enumerate(groups.select(PLACE).head(MOST_REMOVED).iter_rows()):
+    largest = groups.select(PLACE).head(MOST_REMOVED)
+    parts = device.held.join(largest, on=PLACE, how="semi", nulls_equal=True).partition_by(PLACE, as_dict=True)
+    for row, key in enumerate(largest.iter_rows()):
         part = parts[key]
         before = int(part.filter(pl.col("begin") < 0)["bytes"].sum())
         held = running_total(part, events)
