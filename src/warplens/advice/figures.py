@@ -20,7 +20,7 @@ from warplens.model.idle_causes import DEPENDENCY, KIND_OF_CAUSE, LAUNCHING, lar
 from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.model.targets import Target
-from warplens.model.time_base import TimeBase, time_base
+from warplens.model.time_base import TimeBase, time_base, whole_trace
 
 TAKING_TURNS = "GPUs taking turns"
 FEW_ON_PURPOSE = ("Communication", "Memory Ops")
@@ -169,9 +169,7 @@ class TraceFigures(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def measures(self) -> dict[str, float]:
-        """The timeline of the whole trace in ms; empty where no GPU worked."""
-        whole = self.frame("timeline").filter(pl.col("device") == "all")
-        return dict(whole.select("measure", "time_ms").iter_rows())
+        return whole_trace(self.tables["timeline"])
 
     @property
     def has_gpu(self) -> bool:

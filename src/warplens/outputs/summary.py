@@ -13,7 +13,7 @@ import polars as pl
 from warplens.model.finding import is_only_gpu_time
 from warplens.model.idle_causes import largest_cause
 from warplens.model.table import Table
-from warplens.model.time_base import TimeBase, time_base
+from warplens.model.time_base import TimeBase, time_base, whole_trace
 from warplens.outputs.document import Document
 from warplens.outputs.furthest import furthest_text
 from warplens.outputs.power_text import power_text
@@ -241,7 +241,7 @@ def _replay(tables: dict[str, Table], width: int) -> list[Line]:
 def _base_text(base: TimeBase, timeline: Table) -> str:
     """The one place that says what shares of the time are of; with steps, the whole trace may be much longer."""
     text = f"{format_ms(base.whole_ms)} on the GPU{' per step' if base.steps else ''} = 100%"
-    whole_ms = float(timeline.frame.filter((pl.col("device") == "all") & (pl.col("measure") == "total"))["time_ms"][0])
+    whole_ms = whole_trace(timeline)["total"]
     return text if format_ms(whole_ms) == format_ms(base.whole_ms) else f"{text}, {format_ms(whole_ms)} in all"
 
 
