@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from warplens.categories import Categorizer, KernelClass, load_categorizer, op_category, short_names
+from warplens.categories import Categorizer, KernelClass, families_of, load_categorizer, op_category, short_names
 from warplens.hardware import Gpu
 from warplens.model.arrays import numbered
 from warplens.model.kinds import CODE, NONE
@@ -78,8 +78,16 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def kernel_classes(self) -> dict[int, KernelClass]:
-        names = [self.trace.names[code] for code in self.gpu_names.tolist()]
-        return dict(zip(self.gpu_names.tolist(), self.categorizer.classify_all(names), strict=True))
+        classes = self.categorizer.classify_all(self._kernel_texts, self._kernel_families)
+        return dict(zip(self.gpu_names.tolist(), classes, strict=True))
+
+    @cached_property
+    def _kernel_texts(self) -> list[str]:
+        return [self.trace.names[code] for code in self.gpu_names.tolist()]
+
+    @cached_property
+    def _kernel_families(self) -> Sequence[str]:
+        return families_of(self._kernel_texts)
 
     @cached_property
     def gpu(self) -> pl.DataFrame:
@@ -116,12 +124,11 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def kernel_facts(self) -> pl.DataFrame:
         """Per kernel name: the text, its place in the alphabet (rows sort faster by it), a short form, the category."""
-        texts = [self.trace.names[code] for code in self.kernel_classes]
         return pl.DataFrame(
             {
                 "name": list(self.kernel_classes),
-                "kernel": texts,
-                "kernel_short": short_names(texts),
+                "kernel": self._kernel_texts,
+                "kernel_short": short_names(self._kernel_families),
                 "kernel_category": [kernel_class.category for kernel_class in self.kernel_classes.values()],
             },
             schema={

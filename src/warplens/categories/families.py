@@ -10,9 +10,6 @@ MANY_NAMES: Final = 20_000
 NUMBERS: Final = r"(^|[^A-Za-z\d])\d+|\d{6,}"
 """Not those that belong to a word (bf16, sm90, x64), unless they are longer than any of these."""
 
-_latest: list[tuple[Sequence[str], list[str]]] = []
-"""The names asked for last: their classes and their short forms are made one after the other."""
-
 
 def families_of(names: Sequence[str]) -> Sequence[str]:
     """For each name its family: the name itself, or, of very many names, the name without its numbers.
@@ -22,11 +19,7 @@ def families_of(names: Sequence[str]) -> Sequence[str]:
     >>> without_numbers(["triton_poi_fused_7", "gemm_bf16_128x64_sm90", "run123456"])
     ['triton_poi_fused_#', 'gemm_bf16_#x64_sm90', 'run#']
     """
-    if len(names) <= MANY_NAMES:
-        return names
-    if not _latest or _latest[0][0] != names:
-        _latest[:] = [(names, without_numbers(names))]
-    return _latest[0][1]
+    return names if len(names) <= MANY_NAMES else without_numbers(names)
 
 
 def without_numbers(names: Sequence[str]) -> list[str]:

@@ -51,11 +51,12 @@ class Categorizer:
             kernel_class = self._classes[key] = self._match(parse_kernel_name(key))
         return kernel_class
 
-    def classify_all(self, names: Sequence[str]) -> list[KernelClass]:
-        """The classes of many names, in order; of very many, names that differ only in their numbers are one."""
+    def classify_all(self, names: Sequence[str], families: Sequence[str] | None = None) -> list[KernelClass]:
+        """The classes of many names, in order; names of one family (`families_of`) have one class."""
         if self._user_rules:  # which may be about numbers
             return [self.classify(name) for name in names]
-        families = families_of(names)
+        if families is None:
+            families = families_of(names)
         classes: dict[str, KernelClass] = {}
         for family, name in zip(families, names, strict=True):
             if family not in classes:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from warplens.categories.facts import find_dtype, known_dtype
-from warplens.categories.families import families_of
 from warplens.categories.kernel_name import MAX_CHARS, KernelName, parse_kernel_name, template_arguments
 from warplens.categories.short_products import (
     display_dtype,
@@ -148,8 +147,7 @@ def short_name(name: str) -> str:
     return _short(name[:MAX_CHARS])
 
 
-def short_names(names: Sequence[str]) -> list[str]:
-    """The short forms of many names; of very many, one for names that differ only in their numbers."""
-    families = families_of(names)
+def short_names(families: Sequence[str]) -> list[str]:
+    """The short forms of many names, given by their families (`families_of`)."""
     shorts = {family: short_name(family) for family in dict.fromkeys(families)}
     return [shorts[family] for family in families]
