@@ -22,6 +22,7 @@ import polars as pl
 
 import nsys_files
 import rocpd_files
+import rocprof_v1_files
 import rocprofv3_files
 import warplens
 from laws import assert_adds_up, assert_kernels_add_up, assert_no_event_is_lost, assert_shares
@@ -311,6 +312,7 @@ SUBJECTS: dict[str, Subject] = {
                       check_opened),
     "nsys": Subject(5, of_bytes(partial(database, nsys_database), damaged_database), check_opened),
     "rocpd": Subject(5, of_bytes(partial(database, rocpd_database), damaged_database), check_opened),
+    "rocprof": Subject(5, of_json(lambda: rocprof_v1_files.content(rocprof_v1_files.EVENTS)), check_opened),
     "rocprofv3": Subject(5, of_json(lambda: {"rocprofiler-sdk-tool": [rocprofv3_files.training_step()]}), check_opened),
     "proton tree": Subject(5, damaged_tree, check_opened),
     "proton msgpack": Subject(2, of_bytes(partial(unpacked, "proton", "scopes_3.9.hatchet_msgpack.gz"), packed_damage),

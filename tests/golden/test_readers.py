@@ -11,6 +11,7 @@ import pytest
 
 import nsys_files
 import rocpd_files
+import rocprof_v1_files
 import rocprofv3_files
 from reader_guarantees import check_reader
 from support import ROOT
@@ -49,7 +50,11 @@ def rocprofv3(_: Path) -> bytes:
     return json.dumps({"rocprofiler-sdk-tool": [rocprofv3_files.training_step()]}).encode()
 
 
-@pytest.mark.parametrize("make", [nsys, rocpd, rocprofv3], ids=lambda make: make.__name__)
+def rocprof_v1(_: Path) -> bytes:
+    return json.dumps(rocprof_v1_files.content(rocprof_v1_files.EVENTS)).encode()
+
+
+@pytest.mark.parametrize("make", [nsys, rocpd, rocprofv3, rocprof_v1], ids=lambda make: make.__name__)
 def test_a_file_made_by_hand_gives_the_guarantees_of_readers(
     make: Callable[[Path], bytes], tmp_path: Path, golden: Callable[[str, str], None]
 ) -> None:

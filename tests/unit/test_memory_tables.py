@@ -245,6 +245,15 @@ def test_the_summarys_shares_are_of_what_is_allocated_at_the_peak(tmp_path: Path
     assert text.endswith(" reserved")
 
 
+def test_the_summary_is_of_the_device_with_the_highest_peak(opened: Opened) -> None:
+    """As XLA's allocator records it: totals without addresses, and nothing on what is reserved."""
+    totals = {(1, 0): 2 * MB, (2, 1): 3 * MB, (4, 1): 7 * MB, (6, 1): MB}
+    allocations = [memory(ts, 512, total, -1, device=device) for (ts, device), total in totals.items()]
+    text = memory_text(opened([op("aten::mm", 0, 30), *allocations]).table("memory_peak"))
+    assert text.startswith("peak 7.0 MiB allocated on GPU 1 = 100% · ")
+    assert "reserved" not in text
+
+
 def test_wl506_is_the_difference_to_the_peak_without_that_tensor(tmp_path: Path) -> None:
     gpu = Allocator()
     gpu.alloc(50 * MB, BUILD)

@@ -269,6 +269,22 @@ def test_a_plain_chrome_trace_has_kernels_on_processes_named_after_a_gpu(opened:
     assert not trace.quality.has("unclosed")
 
 
+def test_processes_that_are_their_own_names_show_the_gpu(opened: Opened) -> None:
+    """As `export_chrome_trace` of PyTorch up to 1.7 writes them."""
+    host = {"ph": "X", "name": "aten::mm", "ts": 0.0, "dur": 30.0, "tid": 1, "pid": "CPU functions", "args": {}}
+    work = {
+        "ph": "X",
+        "name": "volta_sgemm_128x64_nn",
+        "ts": 10,
+        "dur": 15,
+        "tid": 0,
+        "pid": "CUDA functions",
+        "args": {},
+    }
+    events = opened([host, work]).trace.named_events()
+    assert dict(events.select("name", "kind").iter_rows()) == {"aten::mm": "op", "volta_sgemm_128x64_nn": "kernel"}
+
+
 def test_begin_without_end_and_end_without_begin_are_counted(opened: Opened) -> None:
     events = [timed("a", "X", 0, 1, dur=1), timed("lost", "E", 1, 1), timed("open", "B", 2, 1)]
     notes = opened(events).trace.quality.notes

@@ -64,6 +64,7 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "proton": "Proton does not record when the host launches: PyTorch's or JAX's profiler, or Nsight Systems, "
         "shows what the host does meanwhile",
         "rocprofv3": "record the host's calls as well: rocprofv3 --hip-trace --marker-trace, or --sys-trace",
+        "rocprof": "record the host's calls as well: rocprof --hip-trace --roctx-trace, or --sys-trace",
         "rocpd": "record the host's calls as well: rocprofv3 --hip-trace --marker-trace, or --sys-trace",
         "nsys": "record the host's calls as well: nsys profile --trace=cuda,nvtx,osrt",
         ANY: "the next GPU event has no recorded launch: record the host's calls as well",

@@ -29,7 +29,9 @@ from warplens.lazy_patterns import LazyPattern
 
 MAX_SHORT_CHARS = 60
 
-_MEMCPY = LazyPattern(r"^\W*(?:CUDA |HIP )?(mem(?:cpy|set))\s*([DHP])?(?:2|to)?([DHP])?", re.IGNORECASE)
+_MEMCPY = LazyPattern(
+    r"^\W*(?:CUDA |HIP )?(mem(?:cpy|set))\s*([DHP])?(?:2|to|(?:ost|evice|eer) -> )?([DHP])?", re.IGNORECASE
+)
 _HOST_MEMORY = LazyPattern(r"\b(pageable|pinned|managed)\b", re.IGNORECASE)
 _NCCL = LazyPattern(r"^(?:nccl|rccl|msccl)\w*?kernel(?:debug)?_(\w+)", re.IGNORECASE)
 _NCCL_OPERATIONS = ("sum", "prod", "min", "max", "minmax", "premulsum", "sumpostdiv")

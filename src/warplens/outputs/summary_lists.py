@@ -202,8 +202,10 @@ def bar(percent: float, room: int) -> str:
 
 
 def memory_text(peak: Table) -> str:
-    """Who holds the memory of the first device at its peak, by category: shares of what is allocated then."""
-    device = peak.frame["device"][0]
+    """Who holds the memory of the device with the highest peak, by category: shares of what is allocated then."""
+    allocations = peak.frame.filter(~pl.col("category").is_in(NOT_ALLOCATED))
+    peaks = allocations.group_by("device", maintain_order=True).agg(pl.col("bytes").sum())
+    device = peaks["device"][peaks["bytes"].arg_max() or 0] if len(peaks) else peak.frame["device"][0]
     frame = peak.frame.filter(pl.col("device") == device)
     held = frame.filter(~pl.col("category").is_in(NOT_ALLOCATED))
     allocated, reserved = int(held["bytes"].sum()), int(frame["bytes"].sum())
@@ -213,4 +215,6 @@ def memory_text(peak: Table) -> str:
     largest = largest.sort("bytes", "category", descending=[True, False]).head(MAX_HOLDERS)
     parts = [f"peak {format_bytes(allocated)} allocated on {device} = 100%"]
     parts += [f"{category} {format_percent(share)}" for category, _, share in largest.iter_rows()]
-    return " · ".join([*parts, f"{format_bytes(reserved)} reserved"])
+    if reserved > allocated:
+        parts.append(f"{format_bytes(reserved)} reserved")
+    return " · ".join(parts)

@@ -33,6 +33,7 @@ OWN_WORDS: Final[dict[str, dict[str, str]]] = {
     "proton": {"no_stacks": "no_python_context", "no_steps": "no_step_marks"},
     "proton_intra": {"no_gpu": "", "no_host": "", "no_steps": ""},
     "rocprofv3": {"no_stacks": "no_python", "no_shapes": "no_op_shapes", "no_steps": "no_step_ranges"},
+    "rocprof": {"no_stacks": "no_python", "no_shapes": "no_op_shapes", "no_steps": "no_step_ranges"},
     "rocpd": {"no_stacks": "no_python", "no_shapes": "no_op_shapes", "no_steps": "no_step_ranges"},
     "nsys": {"no_stacks": "no_python", "no_shapes": "no_op_shapes", "no_steps": "no_step_ranges"},
     "chrome": {"no_stacks": "no_python", "no_shapes": "no_op_shapes", "no_steps": "no_step_marks"},

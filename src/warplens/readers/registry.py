@@ -68,6 +68,12 @@ def _rocprofv3() -> Reader:
     return read
 
 
+def _rocprof_v1() -> Reader:
+    from warplens.readers.rocm.rocprof_v1 import read
+
+    return read
+
+
 def _proton_tree() -> Reader:
     from warplens.readers.proton.tree import read
 
@@ -140,6 +146,11 @@ FORMATS: Final = (
     ),
     EXECUTION_TRACE,
     ProfileFormat("a rocprofv3 JSON file", _has(rb'\A\{\s*"rocprofiler-sdk-tool"'), _rocprofv3),
+    ProfileFormat(
+        "a rocprof JSON file (before version 3)",
+        _has(rb'\A\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}', rb'"name"\s*:\s*"(?:CPU H(?:IP|SA) API|COPY|GPU\d+)"\s*\}'),
+        _rocprof_v1,
+    ),
     ProfileFormat("a Proton call tree", _has(rb'\A(?:\[\s*)?\{\s*"(?:children|frame|metrics)"'), _proton_tree),
     ProfileFormat(
         "a Proton call tree (msgpack)",

@@ -194,7 +194,9 @@ def _mark_annotations(builder: TraceBuilder, columns: EventColumns) -> None:
 
 def _guess_kinds(builder: TraceBuilder, columns: EventColumns) -> None:
     """Chrome traces name their processes: those of a GPU hold kernels, the others host events."""
-    on_gpu = [_is_gpu_process(builder.process_names.get(process, "")) for process, _ in builder.lanes.in_order]
+    # PyTorch up to 1.7 has no names of processes: its processes are "CPU functions" and "CUDA functions".
+    names = [builder.process_names.get(process) or str(process) for process, _ in builder.lanes.in_order]
+    on_gpu = [_is_gpu_process(name) for name in names]
     kernel = np.array(on_gpu, bool)[columns.lane]
     # A host event of such a trace may be a Python frame, an op or a mark; "op" lets kernels hang below it.
     columns.kind[:] = np.where(kernel, CODE["kernel"], CODE["op"])
