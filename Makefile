@@ -101,8 +101,8 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-# pip compiles on one core, and not this project; tests start hundreds of processes that import both. What cannot be
-# compiled, a template say, is no module. Half of all that is installed is never imported here.
+# Installing makes no bytecode: pip would on one core, and none of this project; tests start hundreds of processes that
+# import both. What cannot be compiled, a template say, is no module. Half of all that is installed is never imported.
 NOT_IMPORTED := /(tests?|benchmarks)/|/transformers/models/(?!auto|bert|bloom|gpt2|resnet)[^/]+/|$\
   /site-packages/(backrefs|fontTools|fsspec|griffe|mypy|mypyc|pip|pydantic|pymdownx|typer|urllib3|watchdog)/|$\
   /pygments/lexers/(?!__init__|_mapping|diff|python)|/dask/(array|dataframe)/|/huggingface_hub/(cli|inference)/|$\
@@ -111,7 +111,7 @@ NOT_IMPORTED := /(tests?|benchmarks)/|/transformers/models/(?!auto|bert|bloom|gp
   /torch/testing/_internal/(?!__init__|common_dtype|logging_tensor|distributed/(__init__|fake_pg))|$\
   /transformers/(exporters|pipelines)/
 $(VENV)/checks: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
+	$(BIN)/python tests/install_packages.py --editable '.[dev]'
 	@touch $@ $(VENV)/installed
 
 # Only what the extra adds: with the project named again, its native reader would be compiled again, 11 s.
@@ -119,7 +119,7 @@ ADDED := import importlib.metadata as m, re; $\
   print(*(re.sub("(;| and) extra == .*", "", each) for each in m.requires("warplens") if "dev-torch" in each), sep="\n")
 $(VENV)/dev: $(VENV)/checks
 	@$(BIN)/python -c '$(ADDED)' >$(VENV)/dev-torch.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement $(VENV)/dev-torch.txt
+	$(BIN)/python tests/install_packages.py --requirement $(VENV)/dev-torch.txt
 	@$(BIN)/python -m compileall -q -j 0 -x '$(NOT_IMPORTED)' $(VENV)/lib src >/dev/null 2>&1 || true
 	@touch $@ $(VENV)/installed
 
