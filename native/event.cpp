@@ -25,6 +25,23 @@ bool take_integer(Cursor& text, int64_t& value) {
     return to_int(number, value) || text.odd(start, "not an integer of 64 bits");
 }
 
+bool is_hex_digit(char letter) {
+    return is_digit(letter) || (letter >= 'a' && letter <= 'f') || (letter >= 'A' && letter <= 'F');
+}
+
+// ROCm's calls name the handle of their stream ("0x55d8564ba340"), which for the reference is no number of a stream.
+bool take_stream(Cursor& text, int64_t& value) {
+    if (*text.at != '"' || text.at[1] != '0' || text.at[2] != 'x') return take_integer(text, value);
+    const char* start = text.at;
+    text.at += 3;
+    while (is_hex_digit(*text.at)) ++text.at;
+    if (*text.at != '"') return false;
+    const auto digits = text.at - start - 3;
+    if (digits < 1 || digits > 16) return text.odd(start, "not an integer of 64 bits");
+    ++text.at;
+    return true;
+}
+
 bool take_real(Cursor& text, double& value) {
     const char* start = text.at;
     Number number;
@@ -76,6 +93,7 @@ bool take_occupancy(Cursor& text, Event& event) {
 bool take_arg(Cursor& text, Event& event, Learned& learned, int field) {
     if (field == kOccupancy) return take_occupancy(text, event);
     if (field == kCollective) return take_collective(text, event);
+    if (field == kStream) return take_stream(text, event.ints[kStream]);
     int64_t unused;
     Identifier identifier;
     switch (kArgTable[field].type) {

@@ -99,6 +99,16 @@ def test_the_external_id_names_the_op_where_the_launch_is_missing(opened: Opened
     assert notes(trace)["unlinked_kernels"] == (1, "50.0%")
 
 
+def test_work_from_before_the_recording_is_of_no_op_though_its_number_is_one(opened: Opened) -> None:
+    """ROCm's profiler writes the correlation id as external id where it did not see the launch."""
+    early = kernel("early", 5, 5, 4, **{"External id": 4})
+    events = [op("aten::resize_", 0, 10, **{"External id": 4}), op("aten::mm", 30, 10, **{"External id": 9})]
+    trace = opened([*events, early, launch(32, 1, 11), kernel("k", 40, 5, 11, **{"External id": 9})]).trace
+    assert launched_by(trace, "early") == (None, None)
+    assert launched_by(trace, "k") == (32, "aten::mm")
+    assert notes(trace)["unlinked_kernels"] == (1, "50.0%")
+
+
 def test_the_launch_decides_where_its_op_and_the_external_id_disagree(opened: Opened) -> None:
     events = [
         op("aten::mm", 0, 10, **{"External id": 4}),

@@ -49,8 +49,11 @@ def _op_of(trace: Trace, gpu: Ints, launch: Ints) -> Ints:
     if len(lost):
         external = trace.ints("external_id")
         of_launch = np.where(launch[lost] >= 0, external[launch[lost]], NONE)
-        wanted = np.where(external[gpu[lost]] > 0, external[gpu[lost]], of_launch)
-        op[lost] = _op_with_external_id(trace, wanted)
+        own = external[gpu[lost]]
+        if len(trace.rows_of("runtime")):
+            # Of work from before the recording, ROCm's profiler writes the correlation id in the place of the op's.
+            own = np.where((launch[lost] < 0) & (own == trace.ints("correlation")[gpu[lost]]), NONE, own)
+        op[lost] = _op_with_external_id(trace, np.where(own > 0, own, of_launch))
     return op
 
 

@@ -28,6 +28,7 @@ CUT = re.compile(rb"\}\s*,\s*\{")
 ARRAY_START = re.compile(rb'"traceEvents"\s*:\s*\[')
 TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|[\[\]{}]', re.DOTALL)
 """A string, also one without an end, or a bracket: what the depth of a place depends on."""
+HANDLE = re.compile(rb'("stream"\s*:\s*)"0x[0-9a-fA-F]{1,16}"')
 CLOSING = re.compile(rb"[\0\s]*\]")
 DEPTH_OF_EVENTS = 2
 DEEPER = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
@@ -173,7 +174,16 @@ def _decode(piece: memoryview) -> list[KinetoEvent] | None:
             continue
         except UNREADABLE:
             return None
-    return None
+    return _decode_without_handles(text)
+
+
+def _decode_without_handles(text: bytes) -> list[KinetoEvent] | None:
+    """ROCm's calls name the handle of their stream, which is no number of a stream: in all pieces of such a file."""
+    plain, handles = HANDLE.subn(rb"\1-1", text)
+    try:
+        return cast(list[KinetoEvent], DECODERS[-1].decode(plain)) if handles else None
+    except UNREADABLE:
+        return None
 
 
 def _decode_header(text: bytes) -> tuple[KinetoHeader, str]:
