@@ -267,6 +267,20 @@ def test_launches_without_their_kernels_are_not_a_program_without_a_gpu(tmp_path
     )
 
 
+def test_a_call_that_is_recorded_twice_is_one_call(tmp_path: Path) -> None:
+    """As versions of 2023 do: by its name, and inside that by the name of its version."""
+    file = NsysFile()
+    for number in (1, 2):
+        file.call("cudaLaunchKernel", 1_000 * number, 1_000 * number + 300, number)
+        file.call("cudaLaunchKernel_v7000", 1_000 * number + 10, 1_000 * number + 290, number)
+        file.kernel(f"k{number}", 1_000 * number + 200, 1_000 * number + 900, number)
+    file.call("cudaFree_v3020", 5_000, 5_100, 2)  # later, with a number used before: not the same call
+    trace = opened(file.write(tmp_path / "r.sqlite")).trace
+    calls = trace.named_events()[trace.rows_of("runtime").tolist()]
+    assert calls["name"].to_list() == ["cudaLaunchKernel", "cudaLaunchKernel", "cudaFree"]
+    assert [row["launch"] for row in gpu_rows(trace)] == trace.rows_of("runtime")[:2].tolist()
+
+
 def test_an_export_of_which_nothing_is_used_is_still_one_of_nsight_systems(tmp_path: Path) -> None:
     path = NsysFile().write(tmp_path / "r.sqlite")
     with pytest.raises(FormatError, match="an Nsight Systems export without CUDA work, calls or NVTX ranges"):
@@ -277,10 +291,11 @@ def test_an_export_of_which_nothing_is_used_is_still_one_of_nsight_systems(tmp_p
     ("tables", "what", "hint"),
     [
         (("StringTable", "CUPTI_ACTIVITY_KIND_RUNTIME"), r"a profile of nvprof \(\.nvvp\)", "nsys profile"),
+        (("rocpd_string", "rocpd_api", "rocpd_op"), r"a database of rocmProfileData \(\.rpd\)", "rpd2tracing"),
         (("HIP", "OPS", "COPY", "KERN"), "a database of rocprof before version 3", "rocprofv3"),
         (("users", "posts"), r"an SQLite file of another program \(tables: users, posts\)", "nsys export"),
     ],
-    ids=["nvprof", "rocprof", "another"],
+    ids=["nvprof", "rpd", "rocprof", "another"],
 )
 def test_databases_of_older_profilers_are_called_by_their_name(
     tmp_path: Path, tables: tuple[str, ...], what: str, hint: str

@@ -27,6 +27,11 @@ NOT_READ: Final = (
         "record with Nsight Systems: nsys profile --trace=cuda,nvtx, then: nsys export --type sqlite report.nsys-rep",
     ),
     (
+        {"rocpd_api", "rocpd_op"},
+        "a database of rocmProfileData (.rpd), which is not supported",
+        "make a Chrome trace of it: rpd2tracing.py FILE trace.json, or record with rocprofv3",
+    ),
+    (
         {"KERN", "OPS"},
         "a database of rocprof before version 3, which is not supported",
         "open the results.json beside it, or record with: rocprofv3 --sys-trace --output-format json -- PROGRAM",

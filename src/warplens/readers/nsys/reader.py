@@ -108,6 +108,7 @@ class _Export:
             self._resolve(table)
         self.domains = self._domains(domains, domain_names)
         self._drop_recorded_nodes()
+        self._drop_inner_calls()
         self.whole_graphs = len(self.tables[WHOLE_GRAPHS]["start"])
         self._add_gpu_work()
         self._add_calls()
@@ -134,6 +135,21 @@ class _Export:
             rows, codes = distinct(process, table["device"])
             gpus = [self.gpu_of.get((self.pids[index], number), number) for index, number in rows]
             table["device"] = np.array(gpus, np.int64)[codes]
+
+    def _drop_inner_calls(self) -> None:
+        """Some versions record a call twice, by its name ("cudaMalloc") and inside that by its version's
+        ("cudaMalloc_v3020"), with the same correlation id."""
+        calls = self.tables[CALLS]
+        number, start, end = calls["correlation"], calls["start"], calls["end"]
+        if len(np.unique(number)) == len(number):
+            return
+        order = np.lexsort((-end, start, number))
+        outer, inner = order[:-1], order[1:]
+        is_same = (number[outer] == number[inner]) & (number[inner] != NONE)
+        is_same &= (calls["global"][outer] == calls["global"][inner]) & (end[inner] <= end[outer])
+        keep = np.ones(len(number), bool)
+        keep[inner[is_same]] = False
+        self.tables[CALLS] = {name: values[keep] for name, values in calls.items()}
 
     def _drop_recorded_nodes(self) -> None:
         """A graph whose kernels are in the file must not count as a whole too."""
