@@ -131,6 +131,8 @@ def test_sub_kinds_are_read_from_the_name(name: str, expected: KernelClass) -> N
         ("nvfuser_inner_outer_persistent_f0_c1_r0_g0", "Normalization"),
         ("nvfuser_pointwise_f0_c1_r0_g0", "Elementwise"),
         ("nvfuser_none_f0_c0_r0_g0", OTHER),
+        ("residual_forward_kernel(float*, float*, int)", "Elementwise"),
+        ("calcResidualsGPU", OTHER),
     ],
 )
 def test_false_friends(name: str, category: str) -> None:
