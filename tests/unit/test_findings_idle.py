@@ -251,6 +251,13 @@ def test_wl303_fires_where_the_host_waits_for_the_data_loader(opened: Opened) ->
     assert_no_more_than_idle(profile)
 
 
+def test_wl303_names_the_loader_where_no_line_is_recorded(opened: Opened) -> None:
+    mark = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    events = [event for event in waits([40], dur=990) if event["cat"] != "python_function"]
+    finding = by_code(opened([*events, annotation(mark, 15, 985 + 40 - 8)]))["WL303"]
+    assert finding.place == mark
+
+
 def test_wl303_is_silent_below_one_percent_and_elsewhere(opened: Opened) -> None:
     assert "WL303" not in by_code(opened(loading(19.9, "torch/utils/data/dataloader.py(708): __next__")))
     assert "WL303" not in by_code(opened(loading(20, "data.py(3): __next__")))

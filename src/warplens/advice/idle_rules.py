@@ -22,14 +22,17 @@ from warplens.model.records import records
 from warplens.model.targets import RangeTarget, RowsTarget, Target
 from warplens.units import format_count, plural
 
+LOADER_MARK: Final = "enumerate(DataLoader)"
 PLACE: Final = (
     pl.when(pl.col("host_frame") != "")
     .then("host_frame")
+    .when(pl.col("host_activity").str.starts_with(LOADER_MARK))
+    .then("host_activity")
     .when(pl.col("host_op") != "")
     .then("host_op")
     .otherwise("after_op")
 )
-"""Where the host was during a gap: the user's line, else the op, else the op that it launched next."""
+"""Where the host was during a gap: the user's line, else the data loader, the op, or the op that it launched next."""
 
 
 def gaps_of(figures: TraceFigures, kind: str) -> pl.DataFrame:
