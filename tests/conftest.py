@@ -34,6 +34,9 @@ LONGEST = (
 )  # fmt: skip
 
 
+TOGETHER = "tests/browser/"
+"""One worker has them all, and from the start, since they take longest: a browser, the profiles of its pages and the
+pages that stay loaded serve many files. Each further worker takes 4 s for a browser and as much again for the rest."""
 FAST_FOLDERS = ("unit",)
 SLOW_FILES = (
     *LONGEST, "test_api.py", "test_bad_values.py", "test_capture_launch.py", "test_categories.py",
@@ -51,7 +54,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if _is_fast(item.path)]
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.path.name, len(ranks) + _is_fast(item.path)))
+    items.sort(key=lambda item: _rank(item, ranks))
+
+
+def _rank(item: pytest.Item, ranks: dict[str, int]) -> int:
+    return -1 if item.nodeid.startswith(TOGETHER) else ranks.get(item.path.name, len(ranks) + _is_fast(item.path))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """As `--dist loadfile`, but for the files that stay together."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Together(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return TOGETHER if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
+
+    return Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:
