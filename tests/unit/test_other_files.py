@@ -141,6 +141,18 @@ def test_of_several_traces_in_an_archive_the_note_names_the_one_that_is_read(tmp
     assert (note.count, note.detail) == (2, "run/1.json")
 
 
+@pytest.mark.parametrize(("ending", "pack"), [("bz2", bz2.compress), ("xz", lzma.compress)])
+def test_packed_traces_of_a_folder_are_ranks_of_a_job(
+    tmp_path: Path, ending: str, pack: Callable[[bytes], bytes]
+) -> None:
+    for rank in range(2):
+        facts = {"traceEvents": EVENTS, "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2}}
+        (tmp_path / f"rank{rank}.json.{ending}").write_bytes(pack(json.dumps(facts).encode()))
+    calls = b'{"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [' + b" " * 70_000 + b"]}"
+    (tmp_path / f"calls.json.{ending}").write_bytes(pack(calls))  # not a rank
+    assert warplens.open(tmp_path, cache=False).table("ranks").to_polars()["rank"].to_list() == [0, 1]
+
+
 def test_a_damaged_tar_archive_is_one_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "x.tar"
     whole = tar({"x.json": TEXT})

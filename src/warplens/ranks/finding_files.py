@@ -13,7 +13,11 @@ from warplens.bundle_files import MANIFEST, is_incomplete
 from warplens.errors import UsageError
 from warplens.ranks.capture_files import CapturedTrace, captures_in, without_captures
 
-ENDINGS: Final = (".json", ".json.gz", ".zip", ".pb", ".pb.gz", ".sqlite", ".nsys-rep", ".db", ".warplens")
+PACKED: Final = (".gz", ".bz2", ".xz")
+ENDINGS: Final = (
+    *(".json", ".pb", ".sqlite", ".nsys-rep", ".db", ".zip", ".warplens"),
+    *(f"{plain}{packed}" for plain in (".json", ".pb") for packed in PACKED),
+)
 RANK: Final = re.compile(r"(?:rank|worker|gpu|device|local_rank|node\d+_rank)[-_ ]?(\d{1,6})(?!\d)", re.IGNORECASE)
 NUMBER: Final = re.compile(r"(?<!\d)(\d{1,6})(?!\d)")
 PATTERN: Final = re.compile(r"[*?]|\[[^\]]+\]")

@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from warplens.errors import FormatError
 from warplens.model.quality import Note
@@ -64,6 +64,23 @@ def unpack(stored: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
         hint = "check that the export finished and the file is complete"
         raise FormatError(f"{packing.name} file without readable content", where=limit.where, hint=hint)
     return b"".join(parts), note
+
+
+def first_piece(stored: bytes, file: BinaryIO) -> bytes:
+    """What comes out first of a file that begins with `stored`; nothing where it cannot be unpacked."""
+    packing = next(packing for packing in PACKINGS if stored.startswith(packing.magic))
+    try:
+        new, damage = packing.opener()
+    except ImportError:
+        return b""
+    stream, piece = new(), b""
+    try:
+        while stored and not piece and not stream.eof:
+            piece = stream.decompress(stored, MOST_PIECE_BYTES)
+            stored = file.read(STEP_BYTES)
+    except (damage, ValueError, EOFError):
+        return b""
+    return piece
 
 
 def _take_streams(
