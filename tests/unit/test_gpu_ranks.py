@@ -6,17 +6,17 @@ import argparse
 import gzip
 import importlib.util
 import json
-import subprocess
 import sys
 import tarfile
 import time
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from support import ROOT
+from warm_python import OPTIMIZER, WarmSubprocess
 
 SCRIPT = ROOT / "benchmarks" / "gpu_ranks.py"
 FAKE_WORKER = """
@@ -44,16 +44,22 @@ for job in arguments["--jobs"].split(","):
 
 
 @pytest.fixture
-def gpu_ranks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """The script as a module whose worker is a program that only writes results."""
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script as a module."""
     spec = importlib.util.spec_from_file_location("gpu_ranks", SCRIPT)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "gpu_ranks", module)
     spec.loader.exec_module(module)
-    (tmp_path / "rank_worker.py").write_text(FAKE_WORKER)
-    monkeypatch.setattr(module, "__file__", str(tmp_path / "gpu_ranks.py"))
     return module
+
+
+@pytest.fixture
+def gpu_ranks(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The script as a module whose worker is a program that only writes results."""
+    (tmp_path / "rank_worker.py").write_text(FAKE_WORKER)
+    monkeypatch.setattr(script, "__file__", str(tmp_path / "gpu_ranks.py"))
+    return script
 
 
 def test_jobs_after_a_failed_one_run_in_new_processes(gpu_ranks: ModuleType, tmp_path: Path) -> None:
@@ -89,9 +95,30 @@ def test_tars_keep_a_jobs_ranks_together_and_below_the_limit(
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
-def test_a_job_of_two_ranks_is_recorded_with_its_truth(tmp_path: Path) -> None:
-    command = [sys.executable, str(SCRIPT), "--out", str(tmp_path), "--device", "cpu", "--tiny", "--ranks", "2"]
-    subprocess.run([*command, "--only", "ddp4_host", "--job-s", "60"], check=True, capture_output=True, timeout=120)
+def test_a_job_of_two_ranks_is_recorded_with_its_truth(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_warm(command: list[str], variables: dict[str, str], out: IO[bytes]) -> Any:
+        """As `start_rank`, which other tests here use, in a process that need not load PyTorch anew."""
+        ranks, log = WarmSubprocess(OPTIMIZER), out.fileno()
+        return ranks.Popen(command, env=variables, stdout=log, stderr=log, start_new_session=True)
+
+    monkeypatch.setattr(script, "start_rank", start_warm)
+    words = [
+        "--out",
+        str(tmp_path),
+        "--device",
+        "cpu",
+        "--tiny",
+        "--ranks",
+        "2",
+        "--only",
+        "ddp4_host",
+        "--job-s",
+        "60",
+    ]
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *words])
+    assert script.main() == 0
     job = json.loads((tmp_path / "truth.json").read_text())["jobs"]["ddp4_host"]
     assert (job["fault"], job["rank"], job["since_step"], job["cause"]) == ("host", 1, 7, "host")
     assert job["plain"]["with_ms"] > 0 and job["plain"]["without_ms"] > 0
