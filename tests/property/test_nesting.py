@@ -189,3 +189,14 @@ def test_the_native_library_nests_as_numpy_does(events: list[tuple[int, int, boo
         assert native.tolist() == numpy.tolist()
     empty = np.empty(0, np.int64)
     assert [len(column) for column in _laminar(empty, empty)] == [0, 0]
+
+
+@needs_library
+@checked
+@given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 400))
+def test_it_does_so_where_hundreds_of_intervals_cross(seed: int, moments: int, longest: int) -> None:
+    random = np.random.default_rng(seed)
+    begin = np.sort(random.integers(0, moments, 300))
+    finish = begin + random.integers(1, longest + 1, len(begin))
+    for native, numpy in zip(_laminar(begin, finish), _laminar_in_python(begin, finish), strict=True):
+        assert native.tolist() == numpy.tolist()
