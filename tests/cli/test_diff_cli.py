@@ -133,6 +133,13 @@ def test_every_output_holds_every_table(pair: tuple[Path, Path], tmp_path: Path)
     assert "--force" in refused.stderr
 
 
+def test_quiet_only_writes_the_outputs(run_inside: RunInside, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    finished = run_inside("diff", *pair, "-q", "-o", f"{tmp_path}/d.md")
+    assert (finished.returncode, finished.stdout) == (0, "")
+    assert "d.md" in finished.stderr
+    assert (tmp_path / "d.md").exists()
+
+
 def test_directories_of_reports(
     printed: Printed, run_inside: RunInside, pair: tuple[Path, Path], tmp_path: Path
 ) -> None:

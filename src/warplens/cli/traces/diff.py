@@ -81,6 +81,7 @@ class DiffVerb(Verb):
                             help="omit what changed by less than this share of the total (default 1)")  # fmt: skip
         parser.add_argument("--whole", action="store_true", help="the whole traces, also where both have steps")
         add_rows(parser, "the table, the tree or the parts")
+        parser.add_argument("-q", "--quiet", action="store_true", help="no summary, only the outputs")
 
     def run(self, args: argparse.Namespace) -> int:
         from warplens.outputs import plan_outputs, write
@@ -99,7 +100,7 @@ class DiffVerb(Verb):
             _show_tree(args, comparison.diff_tree(args.context))
         elif args.table or args.json or args.csv:
             print_rows(comparison.table(args.table or comparison.table_names[0]), args, keep=TIMES)
-        else:
+        elif not args.quiet:
             _show_summary(args, comparison)
             return 0
         report_written(args.output, len(written))
