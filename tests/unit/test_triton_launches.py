@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,9 @@ import torch
 from triton.compiler import CompiledKernel
 
 import user_kernels
+import warm_python
 import warplens
 from launch_bundles import product, recorded, scale, softmax
-from support import HANG_SECONDS
 from triton_stub import StubLauncher, stubbed
 from warplens.bundle_files import LAUNCHES
 from warplens.capture.triton_arguments import ArgumentWriter
@@ -174,12 +172,11 @@ assert torch.allclose(out, x * 3), out
 )
 def test_a_source_stands_alone(functions: Any, check: str, tmp_path: Path) -> None:
     """In a process that has neither module of the kernels, on the CPU."""
-    path = tmp_path / "kernel.py"
+    path, program = tmp_path / "kernel.py", tmp_path / "program.py"
     path.write_text(module_text(*functions))
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTED + check, str(path)], cwd=tmp_path, check=False, text=True,
-        capture_output=True, timeout=HANG_SECONDS, env={"TRITON_INTERPRET": "1", "PATH": "", "HOME": str(tmp_path)},
-    )  # fmt: skip
+    program.write_text(IMPORTED + check)
+    environment = {"TRITON_INTERPRET": "1", "PATH": "", "HOME": str(tmp_path)}
+    done = warm_python.run([str(program), str(path)], tmp_path, environment)
     assert done.returncode == 0, done.stderr
 
 

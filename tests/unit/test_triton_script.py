@@ -5,18 +5,17 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import user_kernels
+import warm_python
 import warplens
 from launch_bundles import bundle, product, recorded, scale
 from replay_plans import plan, storage, tensor, times, unit, value
-from support import HANG_SECONDS, SHARED
+from support import SHARED
 from warplens.errors import UsageError
 from warplens.planning import make_plan
 from warplens.replay.plan_file import READY, Kernel, KernelSource, ReplayPlan, SourceKernel, Unit
@@ -62,8 +61,7 @@ def run(text: str, folder: Path) -> str:
     path = folder / "repro.py"
     path.write_text(text)
     env = {"TRITON_INTERPRET": "1", "PATH": os.environ["PATH"], "HOME": str(folder)}
-    done = subprocess.run([sys.executable, str(path)], cwd=folder, env=env, capture_output=True, text=True,
-                          check=False, timeout=HANG_SECONDS)  # fmt: skip
+    done = warm_python.run([str(path)], folder, env)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
