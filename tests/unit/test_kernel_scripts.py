@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import warm_python
 
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
@@ -122,9 +123,11 @@ def test_a_file_in_a_package_has_its_relative_imports(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; from warplens.kernel_lab.compiling.importing import imported_kernel\n"
         "print(*(imported_kernel(Path(file), name) for file in sys.argv[1:] for name in ('SIZE', 'NAME')))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *files], env=environment(tmp_path), capture_output=True, text=True, check=True
-    )
+    program = tmp_path / "programs" / "names.py"  # in a folder of its own, which is the first where imports look
+    program.parent.mkdir()
+    program.write_text(code)
+    done = warm_python.run([str(program), *files], program.parent, environment(tmp_path), warm_python.TRITON)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["whole", "whole.ops.kernel", "broken", "broken.ops.kernel"]
 
 
