@@ -8,6 +8,10 @@ NATIVE := src/warplens/libwarplens_native.so
 SAMPLE := samples/kineto/gpt2_train_step.json.gz
 DEMO := build/demo
 
+# Where this is set, every worker would prepare what pytest rewrites of its plugins for itself, and every process compile
+# anew whatever module was not compiled ahead: a second for each pytest.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo check test soak lint types arrows rewritten native fast unit rewritten-unit web page docs golden picture clean
 
 demo: $(VENV)/installed
@@ -46,7 +50,7 @@ rewritten: $(VENV)/checks
 	@$(BEHIND) $(BIN)/python tests/rewrite_tests.py || $(MAKE) --no-print-directory collected
 
 collected: $(VENV)/dev
-	@found=$$(PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq) || { echo "$$found"; exit 1; }
+	@found=$$($(BIN)/python -m pytest --collect-only -qq) || { echo "$$found"; exit 1; }
 
 # The native reader, which installing has built already: 11 s less where its sources have not changed since. Without a
 # compiler this is a warning, and the tests of it say that they are skipped.
