@@ -15,7 +15,7 @@ from warplens.advice.wording import ANY, FRAMEWORKS, WORDS, words
 OF_TORCH = re.compile(
     r"torch|pin_memory|non_blocking|channels_last|autocast|DataLoader|DDP|\.cpu\(\)|is_causal|F\.gelu|fused=True"
 )
-FORMATS = ("kineto", "xplane", "xla_json", "proton", "rocprofv3", "rocpd", "nsys", "chrome")
+FORMATS = ("kineto", "xplane", "tensorflow", "xla_json", "proton", "rocprofv3", "rocpd", "nsys", "chrome")
 
 
 @pytest.mark.parametrize("format", [format for format in FORMATS if format != "kineto"])

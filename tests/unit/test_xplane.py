@@ -256,6 +256,15 @@ def test_tpus_are_named_as_what_is_not_analysed() -> None:
     assert note.message == "work of 4 TPUs is in the file and is not analysed: only GPUs are"
 
 
+def test_a_profile_of_tensorflow_gets_no_advice_for_jax() -> None:
+    kernel = "void tensorflow::functor::FillPhiloxRandomKernelLaunch<float>(int)"
+    gpu = Plane("/device:GPU:0").line(21, "Stream #21(Kernel)", 0, (kernel, 0, 1_000_000, {}))
+    host = Plane("/host:CPU").line(7, "python", 0, ("TraceContext", 0, 5_000_000, {}))
+    trace = opened(space(gpu, host))
+    assert trace.meta.format == "tensorflow"
+    assert not any("jax" in note.message for note in trace.quality.notes)
+
+
 def test_a_line_without_a_stream_in_its_name_goes_by_its_id() -> None:
     plane = (
         Plane("/device:GPU:0").line(21, "", 0, ("k", 0, 1_000_000, {})).line(1, "XLA Ops", 0, ("k", 0, 1_000_000, {}))

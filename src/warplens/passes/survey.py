@@ -30,6 +30,12 @@ OWN_WORDS: Final[dict[str, dict[str, str]]] = {
         "no_steps": "no_step_annotations",
         "graph_mode": "no_programs",
     },
+    "tensorflow": {
+        "no_stacks": "no_python",
+        "no_shapes": "no_op_shapes",
+        "no_steps": "no_step_marks",
+        "graph_mode": "no_hlo_op",
+    },
     "proton": {"no_stacks": "no_python_context", "no_steps": "no_step_marks"},
     "proton_intra": {"no_gpu": "", "no_host": "", "no_steps": ""},
     "rocprofv3": {"no_stacks": "no_python", "no_shapes": "no_op_shapes", "no_steps": "no_step_ranges"},

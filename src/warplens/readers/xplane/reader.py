@@ -29,6 +29,8 @@ from warplens.readers.xplane.planes import PlaneReader, Stats, XEvent, XLine, XP
 from warplens.units import plural
 
 EXPORT: Final = "record one with JAX: with jax.profiler.trace('folder'): …"
+TENSORFLOW: Final = "tensorflow::"
+"""In the names of its kernels; JAX has none of them."""
 ACCELERATOR: Final = re.compile(r"/device:(TPU):\d{1,9}")
 STREAM_LINE: Final = re.compile(r"Stream\b\D*(\d{1,9})?")
 DERIVED_LINES: Final = frozenset(
@@ -74,7 +76,9 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     if reader.damage.places:
         notes.append(Note("damaged", reader.damage.places, "each up to the end of its message"))
     builder.damage["out_of_range"] += reader.untimed
-    meta = msgspec.structs.replace(meta, format="xplane", events_in_file=reader.events)
+    # TensorFlow records such files too: what JAX could do better is no advice for it.
+    recorder = "tensorflow" if any(TENSORFLOW in name for name in builder.names) else "xplane"
+    meta = msgspec.structs.replace(meta, format=recorder, events_in_file=reader.events)
     return built(builder, planes, meta, notes)
 
 
