@@ -108,12 +108,16 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml
 # Installing makes no bytecode: pip would on one core, and none of this project; tests start hundreds of processes that
 # import both. What cannot be compiled, a template say, is no module. Half of all that is installed is never imported.
 NOT_IMPORTED := /(tests?|benchmarks)/|/transformers/models/(?!auto|bert|bloom|gpt2|resnet)[^/]+/|$\
-  /site-packages/(backrefs|fontTools|fsspec|griffe|mypy|mypyc|pip|pydantic|pymdownx|typer|urllib3|watchdog)/|$\
+  /site-packages/(backrefs|charset_normalizer|fontTools|fsspec|griffe|hypothesis|importlinter|markdown|material|mkdocs)/|$\
+  /site-packages/(mypy|mypyc|pip|pydantic|pymdownx|requests|torchgen|typer|urllib3|watchdog)/|$\
   /pygments/lexers/(?!__init__|_mapping|diff|python)|/dask/(array|dataframe)/|/huggingface_hub/(cli|inference)/|$\
-  /numpy/(distutils|f2py|polynomial)/|/playwright/async_api/|/sympy/(parsing/autolev|physics|stats)/|$\
-  /torch/(_inductor/(fx_passes|kernel)|_vendor/quack|distributed/pipelining)/|$\
+  /numpy/(distutils|f2py|polynomial)/|/pandas/plotting/_matplotlib/|/playwright/async_api/|/setuptools/_vendor/|$\
+  /sympy/(codegen|combinatorics|holonomic|parsing/autolev|physics|stats|vector)/|$\
+  /torch/(_inductor/(codegen/(?!__init__|common)|fx_passes|kernel|template_heuristics)|_vendor/quack)|$\
+  /torch/_inductor/(compile_fx|cudagraph_trees|graph|ir|lowering|pattern_matcher|scheduler|select_algorithm)[.]py|$\
+  /torch/(ao/(ns|pruning|quantization/fx)|distributed/(_tools|pipelining)|utils/hipify)/|$\
   /torch/testing/_internal/(?!__init__|common_dtype|logging_tensor|distributed/(__init__|fake_pg))|$\
-  /transformers/(exporters|pipelines)/
+  /transformers/(cli|exporters|pipelines)/
 $(VENV)/checks: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python tests/install_packages.py --editable '.[dev]'
 	@touch $@ $(VENV)/installed
