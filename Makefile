@@ -83,7 +83,7 @@ web: web/node_modules/installed $(VENV)/installed
 page:
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web/node_modules/installed && \
 	  cd web && npm run --silent check && npm run --silent build -- --check && npm run --silent test && \
-	  npm run --silent layout && npm run --silent lint; \
+	  $(BEHIND) npm run --silent layout && $(BEHIND) npm run --silent lint; \
 	else echo "NOT CHECKED: no Node here, so whether the page is built from its sources is unknown" >&2; \
 	  test -z "$$WARPLENS_CI"; fi
 
