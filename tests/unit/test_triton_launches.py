@@ -19,6 +19,7 @@ from warplens.bundle_files import LAUNCHES
 from warplens.capture.triton_arguments import ArgumentWriter
 from warplens.capture.triton_launches import MOST_VARIANTS, LaunchRecorder
 from warplens.capture.triton_source import NotWritable, module_text
+from warplens.capture.triton_tuning import timed_configs
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 
@@ -209,3 +210,15 @@ def test_a_capture_keeps_the_launches_of_its_measured_steps(tmp_path: Path) -> N
         folder = tmp_path / "run.warplens" / "kernels" / "launched"
         assert f"def {kernel['name']}(" in (folder / kernel["source"]).read_text()
         assert "tt.func" in (folder / kernel["ttir"]).read_text()
+
+
+def test_what_was_timed_is_kept_where_the_choice_is_not() -> None:
+    recorded(softmax)
+    tuner = user_kernels.row_softmax
+    kept = dict(tuner.cache)
+    tuner.cache.clear()
+    try:
+        rows = timed_configs()[tuner.base_fn]
+    finally:
+        tuner.cache.update(kept)
+    assert [(row["ms"], row["chosen"]) for row in rows] == [(1.0, False)] * 2

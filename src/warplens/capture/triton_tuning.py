@@ -30,8 +30,9 @@ def _rows(tuner: Any) -> list[dict[str, Any]]:
     rows = []
     for config, times in tuner.configs_timings.items():
         text = ", ".join(f"{name}={value}" for name, value in config.all_kwargs().items())
-        row = {"key": _text(key), "config": text, "ms": _median(times), "chosen": config is chosen or config == chosen}
-        rows.append(row)
+        # A program may have emptied the tuner's cache, and configs of Triton cannot be compared with None.
+        is_chosen = chosen is not None and (config is chosen or config == chosen)
+        rows.append({"key": _text(key), "config": text, "ms": _median(times), "chosen": is_chosen})
     return rows
 
 
