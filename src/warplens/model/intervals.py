@@ -12,7 +12,8 @@ A *union* is a pair of equally long arrays (starts, ends), sorted and disjoint.
 
 from __future__ import annotations
 
-import msgspec
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,7 +22,7 @@ from warplens.model.arrays import sorted_unique
 Ints = npt.NDArray[np.int64]
 
 
-class Union(msgspec.Struct, frozen=True):
+class Union(NamedTuple):
     starts: Ints
     ends: Ints
 

@@ -25,7 +25,7 @@ class _Field(msgspec.Struct, frozen=True):
 def records(frame: pl.DataFrame, kind: type[Record]) -> list[Record]:
     """The rows of a frame as records: NamedTuples, dataclasses or msgspec structs whose fields are its columns.
 
-    >>> class Size(NamedTuple):
+    >>> class Size(typing.NamedTuple):
     ...     tensor: str
     ...     size_bytes: int
     >>> records(pl.DataFrame({"size_bytes": [4], "tensor": ["bias"], "device": [0]}), Size)
