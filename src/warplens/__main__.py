@@ -5,14 +5,16 @@ import signal
 import sys
 from types import FrameType
 
-IMPORTING = "<frozen importlib"
+NOT_WITHIN = ("<frozen importlib", f"{os.sep}polars{os.sep}")
+"""In the names of files: modules that are being loaded, and Polars, which calls Python from inside of its own code."""
 AGAIN_S = 0.002
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C, once no module is being loaded: there it could come out as any error, or end the process by a fault."""
+    """Ctrl-C, once no module is being loaded and Polars is left: there it could come out as any error, or end the
+    process by a fault or a panic."""
     while frame is not None:
-        if frame.f_code.co_filename.startswith(IMPORTING):
+        if any(place in frame.f_code.co_filename for place in NOT_WITHIN):
             _interrupt_soon()
             return
         frame = frame.f_back
