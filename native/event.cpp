@@ -29,7 +29,7 @@ bool is_hex_digit(char letter) {
     return is_digit(letter) || (letter >= 'a' && letter <= 'f') || (letter >= 'A' && letter <= 'F');
 }
 
-// ROCm's calls name the handle of their stream ("0x55d8564ba340"), which for the reference is no number of a stream.
+// ROCm gives a stream by its address ("0x55d8564ba340"), which the Python reader takes as no stream's number.
 bool take_stream(Cursor& text, int64_t& value) {
     if (*text.at != '"' || text.at[1] != '0' || text.at[2] != 'x') return take_integer(text, value);
     const char* start = text.at;

@@ -5,8 +5,7 @@ import signal
 import sys
 from types import FrameType
 
-NOT_WITHIN = ("<frozen importlib", f"{os.sep}polars{os.sep}")
-"""In the names of files: modules that are being loaded, and Polars, which calls Python from inside of its own code."""
+IMPORTING = "<frozen importlib"
 AGAIN_S = 0.002
 
 
@@ -14,7 +13,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     """Ctrl-C, once no module is being loaded and Polars is left: there it could come out as any error, or end the
     process by a fault or a panic."""
     while frame is not None:
-        if any(place in frame.f_code.co_filename for place in NOT_WITHIN):
+        # Polars calls Python from inside of its own code. By the module's name: any folder may be called polars.
+        package, _, _ = str(frame.f_globals.get("__name__")).partition(".")
+        if package == "polars" or frame.f_code.co_filename.startswith(IMPORTING):
             _interrupt_soon()
             return
         frame = frame.f_back

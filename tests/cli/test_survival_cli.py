@@ -62,6 +62,45 @@ def test_an_interrupt_waits_until_a_module_is_loaded(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "loaded\n", "interrupted\n")
 
 
+INSIDE_POLARS = """
+import os, signal, sys, polars, warplens.cli, warplens.__main__ as program
+
+def interrupt(column):
+    os.kill(os.getpid(), signal.SIGINT)
+    sum(range(1000))
+    print("called", flush=True)
+    return column
+
+def entry():
+    polars.DataFrame({"a": [1]}).lazy().map_batches(interrupt).collect()
+    while True:
+        sum(range(1000))
+
+warplens.cli.entry = entry
+program.main()
+"""
+
+
+def test_an_interrupt_waits_until_polars_is_left() -> None:
+    """Inside, Polars would end the process with a stack of its own language."""
+    done = subprocess.run([sys.executable, "-c", INSIDE_POLARS], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "called\n", "interrupted\n")
+
+
+def test_an_interrupt_does_not_wait_in_a_folder_that_is_called_polars(tmp_path: Path) -> None:
+    """A user's environment may lie in any folder."""
+    program = tmp_path / "polars" / "program.py"
+    program.parent.mkdir()
+    program.write_text(
+        "import os, signal, warplens.cli, warplens.__main__ as program\n"
+        "def entry():\n    os.kill(os.getpid(), signal.SIGINT)\n    while True:\n        sum(range(1000))\n"
+        "warplens.cli.entry = entry\n"
+        "program.main()\n"
+    )
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_ctrl_c_while_modules_are_loaded_is_one_word(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,7 @@ from warplens.advice.rows import CategoryRow
 from warplens.advice.serving_verdict import serving_sentence
 from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
+from warplens.analyses.workspace import COMMUNICATION as COMMUNICATION_KERNELS
 from warplens.categories import OTHER
 from warplens.model.idle_causes import DEPENDENCY, LAUNCHING, SHORT_GAPS, UNKNOWN, largest_cause
 from warplens.model.iteration_marks import parse_mark
@@ -46,7 +47,6 @@ FASTER: Final = {
     COMMUNICATION: "free communication",
     STREAMS: "no waits between streams",
 }
-COMMUNICATION_CATEGORY: Final = "Communication"
 ALL_PERCENT: Final = 99.0
 EARLIER_SHARE: Final = 0.05
 """From this share of the time on, waits for work from before the recording are named."""
@@ -154,7 +154,7 @@ def _top_category(figures: TraceFigures) -> str:
 
 def _largest_category(figures: TraceFigures) -> CategoryRow:
     """Communication is not what a GPU is busy with where it is not the limit: it runs beside computation."""
-    computing = (category for category in figures.categories if category.kernel_category != COMMUNICATION_CATEGORY)
+    computing = (category for category in figures.categories if category.kernel_category != COMMUNICATION_KERNELS)
     return next(computing, figures.categories[0])
 
 

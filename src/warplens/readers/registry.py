@@ -28,7 +28,7 @@ HEAD_BYTES: Final = 1 << 16
 NSYS_EXPORT: Final = "export it: nsys export --type sqlite report.nsys-rep"
 NCU_EXPORT: Final = "export it: ncu --page raw --csv --import x.ncu-rep > x.csv"
 HINT: Final = (
-    "supported: profiles of PyTorch, JAX, Proton, Nsight (exported), rocprofv3, Chrome traces, "
+    "supported: profiles of PyTorch, JAX, Proton, Nsight (exported), rocprof, Chrome traces, "
     "memory snapshots of PyTorch"
 )
 

@@ -178,7 +178,7 @@ def _decode(piece: memoryview) -> list[KinetoEvent] | None:
 
 
 def _decode_without_handles(text: bytes) -> list[KinetoEvent] | None:
-    """ROCm's calls name the handle of their stream, which is no number of a stream: in all pieces of such a file."""
+    """The same where a stream is given by its address, as ROCm gives it ("0x55d8564ba340"): no number of a stream."""
     plain, handles = HANDLE.subn(rb"\1-1", text)
     try:
         return cast(list[KinetoEvent], DECODERS[-1].decode(plain)) if handles else None

@@ -76,7 +76,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     if reader.damage.places:
         notes.append(Note("damaged", reader.damage.places, "each up to the end of its message"))
     builder.damage["out_of_range"] += reader.untimed
-    # TensorFlow records such files too: what JAX could do better is no advice for it.
+    # TensorFlow records such files too. Under its own name it gets no advice that is written for JAX.
     recorder = "tensorflow" if any(TENSORFLOW in name for name in builder.names) else "xplane"
     meta = msgspec.structs.replace(meta, format=recorder, events_in_file=reader.events)
     return built(builder, planes, meta, notes)
