@@ -5,6 +5,7 @@
 #include <string>
 
 #include "climb.h"
+#include "families.h"
 #include "nest.h"
 #include "reader.h"
 #include "sequences.h"
@@ -206,6 +207,8 @@ int wl_simulate(const int64_t* first_edge, const int64_t* source, size_t nodes, 
                 size_t variants, double* times) {
     return simulate({first_edge, source, nodes}, lag, weight, variants, times);
 }
+
+size_t wl_without_numbers(const char* text, size_t size, char* out) { return without_numbers(text, size, out); }
 
 wl_sequences* wl_sequences_new(const int64_t* code, const int64_t* sums_ns, size_t count,
                                const wl_sequence_limits* limits) {

@@ -20,7 +20,7 @@ extern "C" {
 #define WL_API __attribute__((visibility("default")))
 #endif
 
-#define WL_VERSION 4
+#define WL_VERSION 5
 
 typedef struct wl_reader wl_reader;
 
@@ -68,6 +68,8 @@ WL_API int wl_climb(const int32_t* parent, const int32_t* forward, const uint8_t
 /* When every node of a graph is reached, in several variants at once (see simulate.h); 0 where it is no such graph. */
 WL_API int wl_simulate(const int64_t* first_edge, const int64_t* source, size_t nodes, const double* lag,
                        const double* weight, size_t variants, double* times);
+/* The size of the text without its numbers (see families.h), which is written to `out`. */
+WL_API size_t wl_without_numbers(const char* text, size_t size, char* out);
 
 /* Events that follow each other again and again (see sequences.h). NULL where memory is short, or where the codes or the
  * limits are not as described. */

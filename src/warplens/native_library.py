@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Of the C interface; a library that was built from other sources is not used."""
 LIBRARY: Final = Path(__file__).with_name("libwarplens_native.so")
 SWITCH: Final = "WARPLENS_NATIVE"
@@ -69,6 +69,7 @@ FUNCTIONS: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
         ctypes.c_int,
         (*[ctypes.c_void_p] * 2, ctypes.c_size_t, *[ctypes.c_void_p] * 2, ctypes.c_size_t, ctypes.c_void_p),
     ),
+    "wl_without_numbers": (ctypes.c_size_t, (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p)),
     "wl_sequences_new": (
         ctypes.c_void_p,
         (*[ctypes.c_void_p] * 2, ctypes.c_size_t, ctypes.POINTER(SequenceLimits)),

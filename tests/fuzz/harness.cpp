@@ -99,6 +99,21 @@ void check_climbing(const uint8_t* data, size_t size) {
     }
 }
 
+// The bytes as names, with many digits among them: what is written fits, and has no long number left.
+void check_families(const uint8_t* data, size_t size) {
+    constexpr size_t kMost = 256, kInWord = 5;
+    char text[kMost], out[kMost];
+    const size_t count = size < kMost ? size : kMost;
+    for (size_t at = 0; at < count; ++at) text[at] = data[at] % 3 ? static_cast<char>('0' + data[at] % 10) : data[at] & 0x7f;
+    const size_t written = wl_without_numbers(text, count, out);
+    if (written > count) fail("families");
+    size_t digits = 0;
+    for (size_t at = 0; at < written; ++at) {
+        digits = out[at] >= '0' && out[at] <= '9' ? digits + 1 : 0;
+        if (digits > kInWord) fail("a long number");
+    }
+}
+
 // The first bytes as a graph: sources before and after, edges out of order now and then.
 void check_simulation(const uint8_t* data, size_t size) {
     constexpr size_t kMost = 16, kVariants = 2;
@@ -152,6 +167,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 2) return 0;
     check_nesting(data, size);
     check_climbing(data, size);
+    check_families(data, size);
     check_simulation(data, size);
     check_sequences(data, size);
     const size_t chunk = data[0] < 128 ? data[0] + size_t{1} : size_t{data[0]} * 16;

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
 import warplens
 from support import SAMPLES, Opened, kernel
+from warplens import native_library
 from warplens.categories import families, load_categorizer, matching, short_names
-from warplens.categories.families import families_of
+from warplens.categories.families import families_of, without_numbers
 
 NUMBERED = [f"triton_poi_fused_{number}" for number in range(50)] + [f"ampere_bf16_s16816gemm_{n}" for n in range(50)]
 
@@ -36,6 +38,21 @@ def test_each_family_is_matched_once(few_are_many: None, monkeypatch: pytest.Mon
     monkeypatch.setattr(matching, "parse_kernel_name", lambda name: matched.append(name) or real(name))
     load_categorizer().classify_all(NUMBERED)
     assert matched == ["triton_poi_fused_0", "ampere_bf16_s16816gemm_0"]
+
+
+@pytest.mark.skipif(native_library.library() is None, reason="the native library is not built here")
+def test_both_readers_of_names_find_the_same_families(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = random.Random(1)
+    names = ["".join(letters.choices("aZ_<# 0123456789", k=letters.randrange(12))) for _ in range(5_000)]
+    names += ["", "7", "x12345", "x123456", "x1234567y", "bf16_64x64", "-5-6"]
+    natively = without_numbers(names)
+    monkeypatch.setenv(native_library.SWITCH, "0")
+    assert natively == without_numbers(names)
+
+
+def test_names_of_other_letters_and_lines_have_families_too() -> None:
+    assert without_numbers(["größe_7", "\u0663\u0664", "a"]) == ["größe_#", "#", "a"]
+    assert without_numbers(["two\nlines 7", "b_8"]) == ["two\nlines #", "b_#"]
 
 
 def test_rules_of_the_user_see_every_name(few_are_many: None) -> None:
