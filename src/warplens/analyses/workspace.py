@@ -117,9 +117,7 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
             recorded[trace.contexts["id"].to_numpy()] = trace.contexts["frame"].to_numpy()
             graph = graph & (recorded[rows] < 0)
         owner = np.where((op >= 0) & ~graph, op, np.where(recorded[rows] >= 0, recorded[rows], launch))
-        names = pl.Series([*trace.names, NO_LAUNCH], dtype=pl.String)
-        code = np.where(owner >= 0, trace.ints("name")[np.maximum(owner, 0)], len(trace.names))
-        return owner, names.gather(code)
+        return owner, trace.names_at(owner, NO_LAUNCH)
 
     @cached_property
     def kernel_facts(self) -> pl.DataFrame:

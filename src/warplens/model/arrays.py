@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any
 
@@ -56,6 +57,25 @@ def order_of(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     order[tied] = order[tied][np.lexsort((second[order[tied]], first[order[tied]]))]
     return order
+
+
+def sorted_by(frame: pl.DataFrame, *keys: str, descending: Collection[str] = ()) -> pl.DataFrame:
+    """The frame's rows by several keys without nulls, of which those that descend are signed numbers.
+
+    Where most rows are equal in the first keys, a million kernels of one call each, Polars takes four times as long.
+
+    >>> sorted_by(pl.DataFrame({"op": ["b", "a", "a"], "us": [1, 1, 2]}), "us", "op", descending=["us"]).rows()
+    [('a', 2), ('a', 1), ('b', 1)]
+    """
+    columns = (_sortable(frame[key]) for key in reversed(keys))
+    ordered = [-column if key in descending else column for key, column in zip(reversed(keys), columns, strict=True)]
+    return frame[np.lexsort(ordered)]
+
+
+def _sortable(column: pl.Series) -> npt.NDArray[Any]:
+    if column.dtype == pl.String:
+        column = column.cast(pl.Enum(column.unique().sort())).to_physical()
+    return column.to_numpy()
 
 
 def places_by_value(values: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:

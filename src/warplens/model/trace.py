@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from warplens.model.kinds import CODE, GPU_WORK, KINDS
+from warplens.model.arrays import numbered
+from warplens.model.kinds import CODE, GPU_WORK, KINDS, NONE
 from warplens.model.quality import Note, Quality
 from warplens.units import plural
 
@@ -278,6 +279,13 @@ class Trace:
 
     def rows_of(self, *kinds: str) -> Ints:
         return np.flatnonzero(self.is_kind(*kinds))
+
+    def names_at(self, rows: Ints, absent: str | None = "") -> pl.Series:
+        """The names of some rows, and a word where the row is absent."""
+        codes = np.where(rows >= 0, self.ints("name")[rows].astype(np.int64), NONE) if len(self) else rows
+        used, number = numbered(codes)
+        texts = [self.names[code] if code >= 0 else absent for code in used.tolist()]
+        return pl.Series(texts, dtype=pl.String).gather(number)
 
     def with_columns(self, *notes: Note, **columns: npt.NDArray[Any]) -> Trace:
         """This trace with some of the columns of `events` replaced and notes added."""

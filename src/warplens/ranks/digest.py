@@ -133,13 +133,11 @@ def _with_names_of_nccl(work: Workspace, frame: pl.DataFrame) -> pl.DataFrame:
     is_named = np.array([name.startswith("nccl:") for name in trace.names], bool)[trace.ints("name")]
     launch, unknown = frame["launch"].to_numpy(), (frame["group"] == UNKNOWN_TEXT).to_numpy()
     around = climb(np.where(unknown, launch, NONE), trace.ints("parent"), is_named & trace.is_kind("annotation", "op"))
-    names = pl.Series([*trace.names, None], dtype=pl.String)
-    name = names.gather(np.where(around >= 0, trace.ints("name")[np.maximum(around, 0)], len(trace.names)))
     types = pl.Series([*trace.specs["input_types"].to_list(), ""], dtype=pl.String)
     spec = np.where(around >= 0, trace.ints("spec")[np.maximum(around, 0)], NONE)
     sizes = [ELEMENT_BYTES.get(_first_type(text), 0) for text in types.gather(spec % len(types)).to_list()]
     own_bytes = pl.Series("own_bytes", _elements(work, around) * np.array(sizes, np.int64))
-    return frame.with_columns(name.alias("annotation"), own_bytes).with_columns(
+    return frame.with_columns(trace.names_at(around, absent=None).alias("annotation"), own_bytes).with_columns(
         pl.coalesce("annotation", "collective").alias("collective"),
         pl.when(pl.col("peer").fill_null(NONE) < 0)
         .then(pl.col("annotation").str.extract(MESSAGE, 2).cast(pl.Int64))

@@ -27,7 +27,7 @@ from warplens.analyses.graph.records import (
 )
 from warplens.analyses.graph.simulating import simulate
 from warplens.analyses.shared import shared
-from warplens.analyses.time.host_activity import innermost_at, name_of
+from warplens.analyses.time.host_activity import innermost_at
 from warplens.analyses.work.modules import lines_around, modules_around
 from warplens.analyses.workspace import Workspace
 from warplens.model.critical_path import CALLER_COLUMNS, COLUMNS, KIND_NAMES, PathSegments
@@ -111,11 +111,11 @@ def critical_path(work: Workspace) -> Table:
     frame = pl.DataFrame(
         {
             "kind": [KIND_NAMES[kind] for kind in path.kind.tolist()],
-            "called": name_of(work.trace, path.row),
+            "called": work.trace.names_at(path.row),
             "start_ms": path.start_ns / 1e6,
             "time_us": path.time_ns / 1e3,
             "percent": 100 * path.time_ns / max(length, 1.0),
-            "op": name_of(work.trace, _ops(work.trace, path.row)),
+            "op": work.trace.names_at(_ops(work.trace, path.row)),
             "id": path.row,
             "recorded_ms": path.recorded_start_ns / 1e6,
             "recorded_us": path.recorded_ns / 1e3,

@@ -14,7 +14,7 @@ from warplens.analyses.memory.memory_work import MemoryWork, TracedPlaces
 from warplens.analyses.memory.replaying import snapshot_history
 from warplens.analyses.memory.same_run import first_ns, tie
 from warplens.analyses.shared import shared
-from warplens.analyses.time.host_activity import innermost_at, name_of
+from warplens.analyses.time.host_activity import innermost_at
 from warplens.analyses.time.phases import MEANINGS, marks_of_phases
 from warplens.analyses.work.modules import lines_around, modules_around
 from warplens.analyses.work.places import pattern_of
@@ -68,7 +68,7 @@ def _places(work: Workspace) -> pl.DataFrame:
     in_cache = np.array([CACHE_FILE.match(text) is not None for text in lines.texts], bool)[lines.codes]
     known = pl.when(pl.Series(in_cache)).then(pl.lit(CACHE)).when(pl.Series(inner) >= 0).then(label)
     return pl.DataFrame({
-        "op": name_of(trace, op),
+        "op": trace.names_at(op),
         "label": pl.select(known.otherwise(pl.lit(""))).to_series(),
         "module": pl.Series([patterns[path] for path in layers], dtype=pl.String),
         "layer": pl.Series(layers, dtype=pl.String),

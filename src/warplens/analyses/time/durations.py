@@ -7,6 +7,7 @@ import polars as pl
 
 from warplens.analyses.work.kernels import CATEGORY, PERCENT, STEP_TIME, STEP_US, TOTAL, TOTAL_US, US
 from warplens.analyses.workspace import Workspace, percent_of
+from warplens.model.arrays import sorted_by
 from warplens.model.table import Column, Table
 from warplens.units import format_ns
 
@@ -28,7 +29,7 @@ def short_kernels(work: Workspace) -> Table:
         .join(_usual_ops(short), on="name", how="left")
         .join(work.kernel_facts, on="name", how="left")
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
-        .sort("count", "total_us", "kernel_order", descending=[True, True, False])
+        .pipe(sorted_by, "count", "total_us", "kernel_order", descending=["count", "total_us"])
     )
     columns = (
         Column("kernel", "name as recorded", "", pl.String),

@@ -20,7 +20,6 @@ from warplens.analyses.time.host_activity import (
     SYNC_CALL,
     innermost_at,
     matching_names,
-    name_of,
     rows_by_thread,
 )
 from warplens.analyses.time.phases import phase_of
@@ -225,9 +224,9 @@ def _gap_frame(
             "cause": causes,
             **{f"{part}_ns": length for part, length in zip(PARTS, parts, strict=True)},
             "host_cause": host_causes.zip_with(pl.Series(parts.host_ns > 0), pl.Series([""])),
-            "host_activity": name_of(trace, activity, absent=BETWEEN),
-            "host_op": name_of(trace, _around(trace, activity, "op")),
-            "host_frame": name_of(trace, frames),
+            "host_activity": trace.names_at(activity, absent=BETWEEN),
+            "host_op": trace.names_at(_around(trace, activity, "op")),
+            "host_frame": trace.names_at(frames),
             "before": gpu["kernel_short"].gather(before),
             "after": gpu["kernel_short"].gather(after),
             "after_op": gpu["op"].gather(after),

@@ -6,7 +6,6 @@ import re
 from typing import Final
 
 import numpy as np
-import polars as pl
 
 from warplens.model.arrays import places_by_value
 from warplens.model.kinds import NESTED, NONE
@@ -51,9 +50,3 @@ def innermost_at(trace: Trace, lane: Ints, moment: Ints) -> Ints:
 def rows_by_thread(trace: Trace, rows: Ints) -> dict[int, Ints]:
     """Some rows of the trace by their lane."""
     return {lane: rows[places] for lane, places in places_by_value(trace.ints("lane")[rows].astype(np.int64)).items()}
-
-
-def name_of(trace: Trace, rows: Ints, absent: str = "") -> pl.Series:
-    """Names of rows, and a word where the row is absent."""
-    code = np.where(rows >= 0, trace.ints("name")[np.maximum(rows, 0)] if len(trace) else 0, len(trace.names))
-    return pl.Series([*trace.names, absent], dtype=pl.String).gather(code)

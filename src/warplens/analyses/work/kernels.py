@@ -7,6 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from warplens.analyses.workspace import Workspace, percent_of
+from warplens.model.arrays import sorted_by
 from warplens.model.table import Column, Table
 from warplens.passes.survey import GRAPH_LAUNCH
 
@@ -66,7 +67,6 @@ def kernel_categories(work: Workspace) -> Table:
 
 
 def kernels(work: Workspace) -> Table:
-    order = ["op", "kernel_order", "device", "stream"]
     frame = (
         # By the name's number: the names themselves have hundreds of characters each.
         work.gpu.group_by("op", "op_category", "name", "device", "stream")
@@ -80,7 +80,7 @@ def kernels(work: Workspace) -> Table:
         )
         .join(work.kernel_facts, on="name", how="left")
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
-        .sort("total_us", *order, descending=[True, *[False] * len(order)])
+        .pipe(sorted_by, "total_us", "op", "kernel_order", "device", "stream", descending=["total_us"])
     )
     return Table.from_frame("kernels", "one row per op, kernel, stream and GPU", kernel_columns(OP), frame)
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.missing_data import torch_hint
-from warplens.analyses.time.host_activity import innermost_at, name_of
+from warplens.analyses.time.host_activity import innermost_at
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import CODE
 from warplens.model.table import Column, Table
@@ -84,7 +84,7 @@ def _with_ops(work: Workspace) -> pl.DataFrame:
     lane, moment = frame["lane"].to_numpy().astype(np.int64), frame["start_ns"].to_numpy()
     inner = innermost_at(trace, lane, moment)
     op = climb(inner, trace.ints("parent"), trace.ints("kind") == CODE["op"])
-    return frame.with_columns(name_of(trace, op).alias("op"))
+    return frame.with_columns(trace.names_at(op).alias("op"))
 
 
 def has_memory(work: Workspace) -> bool:
