@@ -39,6 +39,9 @@ BIG_TRACE = ROOT.parent / "shared" / "traces" / "h200" / "big_llama_train_stack.
 SAMPLE = ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz"
 GENERATED_EVENTS = 419_000
 MANY_NAMES = 1_000_000
+SPAN = re.compile(r'"ts": ([\d.]+), "dur": ([\d.]+)')
+SHIFTED = re.compile(r'"(ts|correlation|External id|id)": ([\d.]+)')
+"""What a copy of an event has otherwise: its time, and numbers by which others name it."""
 
 JSON_LOAD = "import gzip, json, sys; json.load(gzip.open(sys.argv[1]))"
 HTA = """
@@ -120,32 +123,26 @@ def generated_trace(folder: Path) -> Path:
 
 
 def repeated(trace: Path, times: int, folder: Path) -> Path:
-    """The trace several times over, each copy later in time and with ids of its own."""
-    with gzip.open(trace) as stream:
-        document = json.load(stream)
-    events = document["traceEvents"]
-    spans = [event for event in events if event.get("ph") == "X"]
-    step = max(event["ts"] + event["dur"] for event in spans) - min(event["ts"] for event in spans) + 1000
-    ids = 1 + max((event.get("args") or {}).get("correlation", 0) for event in spans)
-    externals = 1 + max((event.get("args") or {}).get("External id", 0) for event in spans)
-    copies = list(events)
-    for copy in range(1, times):
-        for event in events:
-            if event.get("ph") == "M":
-                continue
-            new = {**event, "ts": event["ts"] + copy * step}
-            args = event.get("args")
-            if args:
-                new["args"] = {**args}
-                for name, size in (("correlation", ids), ("External id", externals)):
-                    if name in args:
-                        new["args"][name] = args[name] + copy * size
-            if isinstance(event.get("id"), int):
-                new["id"] = event["id"] + copy * 10_000_000
-            copies.append(new)
+    """The trace several times over, each copy later and with ids of its own, laid out and packed as PyTorch does."""
+    with gzip.open(trace, "rt") as stream:
+        head, key, rest = stream.read().partition('"traceEvents": [')
+    end = rest.rindex("]")
+    events = rest[:end]
+    begins = [float(span[1]) for span in SPAN.finditer(events)]
+    ends = [float(span[1]) + float(span[2]) for span in SPAN.finditer(events)]
+    ids = 1 + max(int(found[2]) for found in SHIFTED.finditer(events) if found[1] in ("correlation", "External id"))
+    shifts = {"ts": round(max(ends) - min(begins)) + 1000, "correlation": ids, "External id": ids, "id": 10_000_000}
     target = folder / f"repeated_{times}.json.gz"
-    text = json.dumps({**document, "traceEvents": copies}, indent=1)
-    target.write_bytes(gzip.compress(text.encode(), 1))
+    with gzip.open(target, "wt", 6) as stream:
+        stream.write(head + key + events)
+        for copy in range(1, times):
+
+            def shifted(match: re.Match[str], copy: int = copy) -> str:
+                whole, point, part = match[2].partition(".")
+                return f'"{match[1]}": {int(whole) + copy * shifts[match[1]]}{point}{part}'
+
+            stream.write("," + SHIFTED.sub(shifted, events))
+        stream.write(rest[end:])
     return target
 
 
