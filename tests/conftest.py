@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import warplens
 
 FIRST_TS = 3_843_680_428_000
+# Before Polars is imported. As the command line has it: a second thread costs a twentieth of the CPU time of tests.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
 gc.disable()  # while tests are collected: nothing of that may go, and looking for it took a tenth of the time
 
 # The same examples in every run, and none fails for taking long: that says how busy the machine is.

@@ -20,7 +20,7 @@ from warplens.outputs.html import page_bytes
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--disable-component-update", "--disable-sync", "--disable-lcd-text",
 ]  # fmt: skip
 READY = "html[data-ready]"
 MOST_KEPT = 6

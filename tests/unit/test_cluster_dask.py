@@ -35,6 +35,7 @@ def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskExecutor]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WARPLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patched.setenv("POLARS_MAX_THREADS", "8")
         with executor_for("local:2") as executor:
             assert isinstance(executor, DaskExecutor)
             executor.map(tasks.double, items(1))

@@ -122,6 +122,7 @@ def test_processes_use_one_thread_each_and_share_the_cores(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("warplens.cluster.local.usable_cores", lambda: 8)
+    monkeypatch.setenv("POLARS_MAX_THREADS", "8")
     first, _ = LocalExecutor(2).map(tasks.print_and_see_settings, items(1, 2))
     assert first.value == {"POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "WARPLENS_CORES": "4"}
     output, errors = capfd.readouterr()
