@@ -17,11 +17,6 @@ from warplens.categories.plain_toml import read_plain
 from warplens.errors import FormatError, UsageError
 from warplens.lazy_patterns import LazyPattern
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 _LISTS = ("contains", "function", "words", "unless")
 _DIRECTIONS = ("", "forward", "backward")
 
@@ -150,6 +145,10 @@ def read_rules(path: Path) -> list[tuple[Rule, str]]:
 
 
 def _parse(content: str, where: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):  # the built-in rules are read without it
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         table: dict[str, Any] = tomllib.loads(content)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -74,6 +74,7 @@ def entry() -> None:
         _leave_to_programs()
         sys.exit(run(args))
     args.owns_process = True
+    collected().use_for_verbs()
     load_later()
     # A process this short leaves nothing for the collector of cycles to do but look, 2 % of a large report.
     gc.disable()

@@ -7,12 +7,17 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 import polars as pl
 
 Record = TypeVar("Record")
+PLAIN_TYPES: Final[Mapping[Any, Any]] = {
+    "int": int, "int | None": int | None, "float": float, "float | None": float | None,
+    "str": str, "str | None": str | None, "bool": bool, "bool | None": bool | None,
+}  # fmt: skip
+"""By how they are written."""
 
 
 class _Field(msgspec.Struct, frozen=True):
@@ -41,13 +46,22 @@ def records(frame: pl.DataFrame, kind: type[Record]) -> list[Record]:
 
 @cache
 def _fields(kind: type[Any]) -> tuple[_Field, ...]:
-    hints = typing.get_type_hints(kind)
     is_dataclass = dataclasses.is_dataclass(kind)
     if issubclass(kind, msgspec.Struct):
         names: Sequence[str] = kind.__struct_fields__
     else:
         names = [field.name for field in dataclasses.fields(kind)] if is_dataclass else kind._fields
+    hints = _hints(kind, names)
     return tuple(_field(name, hints[name]) for name in names)
+
+
+def _hints(kind: type[Any], names: Sequence[str]) -> Mapping[str, Any]:
+    """The types of the fields. Those of most records are plain, and to look them up in their modules takes 4 ms."""
+    own = vars(kind).get("__annotations__", {})
+    written = {name: getattr(hint, "__forward_arg__", hint) for name, hint in own.items()}
+    if all(written.get(name) in PLAIN_TYPES for name in names):
+        return {name: PLAIN_TYPES[written[name]] for name in names}
+    return typing.get_type_hints(kind)
 
 
 def _field(name: str, hint: Any) -> _Field:

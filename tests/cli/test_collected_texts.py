@@ -1,0 +1,190 @@
+"""The collection of compiled texts: they are those that Python makes, and a second run compiles few."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import dataclasses
+import os
+import subprocess
+import sys
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import SAMPLES
+from warplens.collected import texts
+from warplens.collected.texts import CollectedTexts
+
+TEXTS = {
+    "int | None": "eval",
+    "lambda _cls, a, b: _tuple_new(_cls, (a, b))": "eval",
+    "def __create_fn__(MISSING):\n def __init__(self, a=MISSING):\n  self.a=a\n return __init__": "exec",
+    "größe": "eval",
+    "a": "exec",
+}
+SAME_TEXT = "int | None"
+
+
+@pytest.fixture
+def collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CollectedTexts]:
+    """A collection of these texts, in use."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(texts, "MOST_MISSING", 0)
+    first = CollectedTexts(tmp_path / "kept.texts")
+    for text, mode in TEXTS.items():
+        first.compile(text, texts.FILE, mode)
+    first.renew()
+    kept = CollectedTexts(tmp_path / "kept.texts")
+    kept.use()
+    yield kept
+    kept.leave()
+
+
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that Python compiles for a collection from now on."""
+    seen: list[str] = []
+    plain = builtins.compile
+    monkeypatch.setattr(
+        builtins, "compile", lambda text, *more, **named: seen.append(text) or plain(text, *more, **named)
+    )
+    return seen
+
+
+def test_a_text_is_what_python_compiles(collection: CollectedTexts, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = {text: compile(text, "<string>", mode, dont_inherit=True) for text, mode in TEXTS.items()}
+    seen = compiled(monkeypatch)
+    for text, mode in TEXTS.items():
+        made = collection.compile(text, texts.FILE, mode)
+        assert made == expected[text]  # by instructions, constants, names and lines
+        assert made.co_filename == expected[text].co_filename
+    assert seen == []
+
+
+def test_the_same_text_in_another_mode_is_another(collection: CollectedTexts) -> None:
+    collection.exec(SAME_TEXT, {})
+    assert collection.eval(SAME_TEXT, {}) == int | None
+
+
+def test_classes_are_made_through_it_until_it_is_left(
+    collection: CollectedTexts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = compiled(monkeypatch)
+    assert typing.ForwardRef(SAME_TEXT).__forward_arg__ == SAME_TEXT
+    assert seen == []
+    pair = collections.namedtuple("pair", "first second")
+    assert pair(1, second=2) == (1, 2)
+    size = dataclasses.make_dataclass("size", [("width", int), ("height", int)], frozen=True)
+    assert size(1, height=2) == size(1, 2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        size(1, 2).width = 3
+    assert any("first, second" in text for text in seen)
+    assert any("__create_fn__" in text for text in seen)
+    collection.leave()
+    assert not {"compile", "exec", "eval"} & {*vars(typing), *vars(dataclasses), *vars(collections)}
+    del seen[:]
+    collections.namedtuple("other", "left right")
+    assert seen == []
+
+
+def test_an_error_is_the_one_that_python_gives(collection: CollectedTexts) -> None:
+    with pytest.raises(SyntaxError, match="Forward reference must be an expression"):
+        typing.ForwardRef("int |")
+
+
+def test_what_is_no_text_or_has_options_is_left_to_python(
+    collection: CollectedTexts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = compiled(monkeypatch)
+    assert eval(collection.compile(b"1 + 1", texts.FILE, "eval")) == 2
+    assert eval(collection.compile(SAME_TEXT, "other.py", "eval")) == int | None
+    assert collection.eval(compile("2 + 2", "x", "eval")) == 4
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("kept", [0, 10, 100, -20])
+def test_a_cut_collection_is_none(collection: CollectedTexts, tmp_path: Path, kept: int) -> None:
+    stored = (tmp_path / "kept.texts").read_bytes()
+    (tmp_path / "kept.texts").write_bytes(stored[:kept])
+    cut = CollectedTexts(tmp_path / "kept.texts")
+    cut.use()
+    assert cut._kept == {}
+    assert cut.eval(SAME_TEXT, {}) == int | None
+    cut.leave()
+
+
+def test_code_that_is_damaged_is_compiled_again(collection: CollectedTexts, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = collection._kept["eval", SAME_TEXT]
+    seen = compiled(monkeypatch)
+    for damaged in (kept[:20], b"", b"N"):
+        again = CollectedTexts(Path("nowhere"))
+        again._kept = {("eval", SAME_TEXT): damaged}
+        assert again.eval(SAME_TEXT, {}) == int | None
+    assert seen == [SAME_TEXT] * 3
+
+
+def test_a_collection_of_another_python_is_none(
+    collection: CollectedTexts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "VERSION", b"another")
+    other = CollectedTexts(tmp_path / "kept.texts")
+    other.use()
+    assert other._kept == {}
+    other.leave()
+
+
+def test_it_is_made_again_for_many_that_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = tmp_path / "kept.texts"
+    few = CollectedTexts(path)
+    for number in range(texts.MOST_MISSING):
+        few.eval(f"{number}")
+    few.renew()
+    assert not path.exists()
+    few.eval("77")
+    few.renew()
+    monkeypatch.setattr(texts, "MOST_KEPT", 5)
+    again = CollectedTexts(path)
+    again.use()
+    assert len(again._kept) == texts.MOST_MISSING + 1
+    for number in range(100, 101 + texts.MOST_MISSING):
+        again.eval(f"{number}")
+    again.renew()
+    again.use()
+    assert ("eval", "77") not in again._kept  # only those of the last process
+    again.leave()
+
+
+def test_nothing_is_written_where_python_writes_no_bytecode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    collection = CollectedTexts(tmp_path / "kept.texts")
+    for number in range(2 * texts.MOST_MISSING):
+        collection.eval(f"{number}")
+    collection.renew()
+    assert not (tmp_path / "kept.texts").exists()
+
+
+def test_a_second_run_of_a_verb_compiles_few_texts(tmp_path: Path) -> None:
+    """One is compiled at the end, to see that they are counted."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["WARPLENS_CACHE"] = str(tmp_path)
+    count = (
+        "import sys, warplens.__main__ as command\n"
+        "count, leave = [], __import__('os')._exit\n"
+        "from warplens import cli\n"
+        "later = cli.load_later\n"
+        "def verb():\n"
+        "    later()\n"
+        "    sys.addaudithook(lambda event, given: event == 'compile' and count.append(given))\n"
+        "cli.load_later = verb\n"
+        "command.os._exit = lambda code: (compile('1', 'last', 'eval'), print(len(count), file=sys.stderr), leave(code))\n"
+        f"sys.argv[1:] = ['show', {str(SAMPLES[0])!r}, 'kernels', '--no-cache']\n"
+        "command.main()"
+    )
+    ran = [
+        subprocess.run([sys.executable, "-c", count], check=True, capture_output=True, text=True, env=environment)
+        for _ in range(2)
+    ]
+    assert 1 <= int(ran[1].stderr) <= 1 + texts.MOST_MISSING
