@@ -183,10 +183,13 @@ def test_nothing_is_written_where_python_writes_no_bytecode(tmp_path: Path, monk
 
 
 def test_a_second_run_of_a_verb_parses_no_expression(tmp_path: Path) -> None:
+    """With a collection of its own: processes of other tests write the usual one meanwhile."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["WARPLENS_CACHE"] = str(tmp_path)
     count = (
-        "import re, sys, warplens.__main__ as command\n"
+        "import pathlib, re, sys, warplens.__main__ as command\n"
+        "from warplens.collected import collected\n"
+        f"collected().patterns._path = pathlib.Path({str(tmp_path)!r}, 'kept.patterns')\n"
         "plain, count, leave = re._parser.parse, [], __import__('os')._exit\n"
         "re._parser.parse = lambda *given: count.append(given) or plain(*given)\n"
         "command.os._exit = lambda code: (print(len(count), file=sys.stderr), leave(code))\n"
@@ -197,4 +200,5 @@ def test_a_second_run_of_a_verb_parses_no_expression(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", count], check=True, capture_output=True, text=True, env=environment)
         for _ in range(2)
     ]
+    assert int(ran[0].stderr) > 100
     assert int(ran[1].stderr) <= patterns.MOST_MISSING
