@@ -8,7 +8,7 @@ namespace warplens {
 
 namespace {
 
-constexpr size_t kLongerThanInWords = 6;
+constexpr size_t kDigitsOfNoWord = 6;
 
 bool is_letter(char letter) { return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z'); }
 
@@ -27,7 +27,7 @@ size_t without_numbers(const char* text, size_t size, char* out) {
         const char* const digits = text;
         while (text != end && is_digit(*text)) ++text;
         const size_t count = static_cast<size_t>(text - digits);
-        if (is_in_word && count < kLongerThanInWords) {
+        if (is_in_word && count < kDigitsOfNoWord) {
             std::memcpy(to, digits, count);
             to += count;
         } else {

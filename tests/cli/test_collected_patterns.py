@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support import SAMPLES
+from collected_runs import counted_runs
 from warplens.categories.rules import builtin_rules
 from warplens.collected import patterns
 from warplens.collected.patterns import CollectedPatterns
@@ -183,22 +181,9 @@ def test_nothing_is_written_where_python_writes_no_bytecode(tmp_path: Path, monk
 
 
 def test_a_second_run_of_a_verb_parses_no_expression(tmp_path: Path) -> None:
-    """With a collection of its own: processes of other tests write the usual one meanwhile."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["WARPLENS_CACHE"] = str(tmp_path)
-    count = (
-        "import pathlib, re, sys, warplens.__main__ as command\n"
-        "from warplens.collected import collected\n"
-        f"collected().patterns._path = pathlib.Path({str(tmp_path)!r}, 'kept.patterns')\n"
-        "plain, count, leave = re._parser.parse, [], __import__('os')._exit\n"
-        "re._parser.parse = lambda *given: count.append(given) or plain(*given)\n"
-        "command.os._exit = lambda code: (print(len(count), file=sys.stderr), leave(code))\n"
-        f"sys.argv[1:] = ['show', {str(SAMPLES[0])!r}, 'kernels', '--no-cache']\n"
-        "command.main()"
+    counting = (
+        "import re\nplain = re._parser.parse\nre._parser.parse = lambda *given: count.append(given) or plain(*given)"
     )
-    ran = [
-        subprocess.run([sys.executable, "-c", count], check=True, capture_output=True, text=True, env=environment)
-        for _ in range(2)
-    ]
-    assert int(ran[0].stderr) > 100
-    assert int(ran[1].stderr) <= patterns.MOST_MISSING
+    first, second = counted_runs("patterns", counting, tmp_path)
+    assert first > 100
+    assert second <= patterns.MOST_MISSING

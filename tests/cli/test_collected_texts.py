@@ -5,8 +5,6 @@ from __future__ import annotations
 import builtins
 import collections
 import dataclasses
-import os
-import subprocess
 import sys
 import typing
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support import SAMPLES
+from collected_runs import counted_runs
 from warplens.collected import texts
 from warplens.collected.texts import CollectedTexts
 
@@ -167,27 +165,14 @@ def test_nothing_is_written_where_python_writes_no_bytecode(tmp_path: Path, monk
 
 
 def test_a_second_run_of_a_verb_compiles_few_texts(tmp_path: Path) -> None:
-    """With a collection of its own: processes of other tests write the usual one meanwhile."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["WARPLENS_CACHE"] = str(tmp_path)
-    count = (
-        "import pathlib, sys, warplens.__main__ as command\n"
-        "from warplens.collected import collected\n"
-        f"collected().texts._path = pathlib.Path({str(tmp_path)!r}, 'kept.texts')\n"
-        "count, leave = [], __import__('os')._exit\n"
+    counting = (
         "from warplens import cli\n"
         "later = cli.load_later\n"
         "def verb():\n"
         "    later()\n"
         "    sys.addaudithook(lambda event, given: event == 'compile' and count.append(given))\n"
-        "cli.load_later = verb\n"
-        "command.os._exit = lambda code: (print(len(count), file=sys.stderr), leave(code))\n"
-        f"sys.argv[1:] = ['show', {str(SAMPLES[0])!r}, 'kernels', '--no-cache']\n"
-        "command.main()"
+        "cli.load_later = verb"
     )
-    ran = [
-        subprocess.run([sys.executable, "-c", count], check=True, capture_output=True, text=True, env=environment)
-        for _ in range(2)
-    ]
-    assert int(ran[0].stderr) > 100
-    assert int(ran[1].stderr) <= texts.MOST_MISSING
+    first, second = counted_runs("texts", counting, tmp_path)
+    assert first > 100
+    assert second <= texts.MOST_MISSING
