@@ -144,6 +144,9 @@ TAKEN = {
     "no event": text_of(),
     "what looks like a cut inside a name": text_of(f"{{{EVENT}}}", '{"ph":"X","name":"a}, {b","ts":1,"dur":1}'),
     "what looks like the array's end": text_of(f'{{{EVENT},"args":{{"x":[{{}}],"y":1}}}}', f"{{{EVENT}}}", tail=',"y":[{}]'),
+    "more digits than Python converts": text_of(f'{{{EVENT},"x":"}}, {{","y":{"9" * 5000}}}', f"{{{EVENT}}}"),
+    "a handle inside a value kept as written": text_of(f'{{{EVENT},"args":{{"stream":"0x1","grid":{{"stream":"0x2"}}}}}}'),
+    "more bytes than characters before what looks like a cut": text_of(f'{{{EVENT},"x":"{"ü" * 200}","y":"}}, {{"}}', *(f'{{"ph":"X","cat":"{c}","name":"{c}","ts":1,"dur":1}}' for c in ("cpu_op", "kernel"))),
     "an array's name inside the header": b'{"x":"\\"traceEvents\\":[",' + text_of(f"{{{EVENT}}}")[1:],
 }  # fmt: skip
 
@@ -191,6 +194,18 @@ def test_all_that_a_trace_can_hold_reads_the_same(tmp_path: Path, monkeypatch: p
     library = native_library.library()
     assert library is not None
     assert b'"cuda_sync"' in native.read_natively(library, (text,)).sync_text
+
+
+@needs_library
+def test_halves_of_a_large_file_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = Random(4)
+    event = '{{"ph":"X","cat":"{}","name":"{}","pid":0,"tid":{},"ts":{},"dur":1}}'
+    categories = ("kernel", "cpu_op", "cuda_runtime")
+    events = [event.format(rng.choice(categories), rng.randrange(300), rng.randrange(3), at // 4) for at in range(300)]
+    with_pieces_of(700, monkeypatch)
+    monkeypatch.setattr("warplens.readers.kineto.halves.MIN_BYTES", 1)
+    monkeypatch.setattr("warplens.readers.kineto.halves.usable_cores", lambda: 2)
+    assert verdict(text_of(*events), rng) == SAME
 
 
 SPACES = ("", " ", "\n      ")

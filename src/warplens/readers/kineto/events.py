@@ -28,7 +28,6 @@ CUT = re.compile(rb"\}\s*,\s*\{")
 ARRAY_START = re.compile(rb'"traceEvents"\s*:\s*\[')
 TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|[\[\]{}]', re.DOTALL)
 """A string, also one without an end, or a bracket: what the depth of a place depends on."""
-HANDLE = re.compile(rb'("stream"\s*:\s*)"0x[0-9a-fA-F]{1,16}"')
 CLOSING = re.compile(rb"[\0\s]*\]")
 DEPTH_OF_EVENTS = 2
 DEEPER = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
@@ -62,6 +61,15 @@ class EventReader:
                 position = cut.end() - 1
             yield events
 
+    def cut_behind(self, place: int) -> re.Match[bytes] | None:
+        """The first cut behind a place of those that `pieces` makes, as long as all pieces decode."""
+        position = self.start
+        while cut := CUT.search(self.text, position + PIECE_BYTES):
+            if cut.start() >= place:
+                return cut
+            position = cut.end() - 1
+        return None
+
     def pieces_until(self, end: re.Match[bytes]) -> Iterator[list[KinetoEvent] | None]:
         """The events up to a cut; None where a piece does not decode at once."""
         position = self.start
@@ -91,7 +99,8 @@ class EventReader:
             # Surrogates stand for bytes that are not UTF-8, so that positions survive the round trip.
             text = self.text[position:window].decode(errors="surrogateescape")
             scan = SlowScan(text, self.damage)
-            events.extend(scan.run(until - position, final=window == len(self.text)))
+            reach = len(self.text[position:until].decode(errors="surrogateescape"))  # it counts in characters
+            events.extend(scan.run(reach, final=window == len(self.text)))
             position += len(text[: scan.position].encode(errors="surrogateescape"))
             if not (scan.wants_more and window < len(self.text)):
                 break
@@ -174,14 +183,10 @@ def _decode(piece: memoryview) -> list[KinetoEvent] | None:
             continue
         except UNREADABLE:
             return None
-    return _decode_without_handles(text)
+    from warplens.readers.kineto import stream_handles
 
-
-def _decode_without_handles(text: bytes) -> list[KinetoEvent] | None:
-    """The same where a stream is given by its address, as ROCm gives it ("0x55d8564ba340"): no number of a stream."""
-    plain, handles = HANDLE.subn(rb"\1-1", text)
     try:
-        return cast(list[KinetoEvent], DECODERS[-1].decode(plain)) if handles else None
+        return stream_handles.decode(text)
     except UNREADABLE:
         return None
 

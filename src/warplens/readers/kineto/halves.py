@@ -1,8 +1,8 @@
 """Large files on two cores: a forked child decodes the second half of the text while the parent does the first.
 
-The halves meet at a place that looks like the end of one event and the start of the next. Whether it is one, only
-decoding shows; so anything out of the ordinary on either side means reading the whole again in one go, and the
-result is always the same as without this module.
+The halves meet where one piece ends and the next begins, because names are numbered piece by piece. That this is
+between two events, only decoding shows; so anything out of the ordinary on either side means reading the whole again
+in one go, and the result is always the same as without this module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import warnings
 
 from warplens.machine import usable_cores
 from warplens.readers.kineto.adding import EventAdder, KinetoEvents
-from warplens.readers.kineto.events import CUT, EventReader
+from warplens.readers.kineto.events import EventReader
 from warplens.readers.shared.gc_pause import gc_paused
 
 MIN_BYTES = 64 << 20
@@ -43,7 +43,7 @@ def _worth_it(reader: EventReader) -> bool:
 
 
 def _in_halves(reader: EventReader) -> KinetoEvents | None:
-    middle = CUT.search(reader.text, (reader.start + len(reader.text)) // 2)
+    middle = reader.cut_behind((reader.start + len(reader.text)) // 2)
     if middle is None:
         return None
     read_end, write_end = os.pipe()

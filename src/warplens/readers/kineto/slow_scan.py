@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from warplens.readers.kineto.records import EVENT_DECODER, UNREADABLE, KinetoArgs, KinetoEvent
+from warplens.readers.kineto.records import UNREADABLE, KinetoArgs, KinetoEvent
 from warplens.readers.shared.json_value import is_cut, value_at
 
 NEXT_EVENT = re.compile(r"\}\s*,\s*\{")
@@ -82,8 +82,10 @@ class SlowScan:
         if not isinstance(value, dict):
             self.damage["not_events"] += 1
             return
+        from warplens.readers.kineto import stream_handles
+
         try:  # most events of a damaged piece are whole, and shall read the same as everywhere
-            events.append(EVENT_DECODER.decode(text.encode(errors="surrogateescape")))
+            events += stream_handles.decode(f"[{text}]".encode(errors="surrogateescape"))
         except (UnicodeEncodeError, *UNREADABLE):
             event, lost = _salvage(self._clean(value))
             events.append(event)
@@ -107,7 +109,6 @@ class SlowScan:
 
 NAMES_AND_IDS = ("name", "pid", "tid", "id")
 TOO_DEEP = "(nested too deep)"
-STREAM_HANDLE = re.compile(r"0x[0-9a-fA-F]{1,16}")
 
 
 def _salvage(value: dict[str, object]) -> tuple[KinetoEvent, bool]:
@@ -136,7 +137,9 @@ def _assign(target: Struct, attribute: str, kind: Any, value: object) -> bool:
     if kind is Raw:
         setattr(target, attribute, Raw(json.dumps(value).encode()))
         return True
-    if attribute == "stream" and isinstance(value, str) and STREAM_HANDLE.fullmatch(value):
+    from warplens.readers.kineto.stream_handles import HANDLE
+
+    if attribute == "stream" and isinstance(value, str) and HANDLE.fullmatch(value):
         return True  # ROCm's calls name the handle of their stream, which is no number of a stream
     # A name or a thread id may be a number of the wrong type: as text it still distinguishes events.
     as_text = attribute in NAMES_AND_IDS and isinstance(value, (int, float))

@@ -9,9 +9,19 @@ from typing import Final
 FIRST_REACH: Final = 1 << 12
 """Characters that a value is looked for in at first: most events take hundreds."""
 FURTHER: Final = 8
-DECODER: Final = json.JSONDecoder(strict=False)
-"""Not strict: a bare newline or escape character inside a name does not make the event unreadable. It takes NaN."""
 PART_OF_TOKEN: Final = re.compile(r"[\w.+-]*\Z")
+
+
+def _integer(digits: str) -> float:
+    """Python refuses to convert thousands of digits, for which it would take the square of their number."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
+DECODER: Final = json.JSONDecoder(strict=False, parse_int=_integer)
+"""Not strict: a bare newline or escape character inside a name does not make the event unreadable. It takes NaN."""
 
 
 def value_at(text: str, start: int) -> tuple[object, int]:
