@@ -178,17 +178,14 @@ const char* wl_why(const wl_reader* reader, uint64_t* at) {
     return reader->out_of_memory ? "not enough memory" : reader->reader.why();
 }
 
-int wl_nest(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth) {
+int wl_nest(const int64_t* start, const int64_t* end, const uint8_t* soft, size_t count, int64_t* parent, int64_t* depth,
+            int64_t* crossings) {
     try {
-        return nest(begin, finish, count, parent, depth);
-    } catch (...) {
-        return 0;
-    }
-}
-
-int wl_nest_in_turn(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth) {
-    try {
-        return nest_in_turn(begin, finish, count, parent, depth);
+        LaneNesting found{parent, depth, 0, 0};
+        if (!nest_lane(start, end, soft, count, found)) return 0;
+        crossings[0] = found.improper;
+        crossings[1] = found.worst;
+        return 1;
     } catch (...) {
         return 0;
     }

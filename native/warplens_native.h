@@ -20,7 +20,7 @@ extern "C" {
 #define WL_API __attribute__((visibility("default")))
 #endif
 
-#define WL_VERSION 5
+#define WL_VERSION 6
 
 typedef struct wl_reader wl_reader;
 
@@ -58,10 +58,10 @@ WL_API int wl_get(const wl_reader* reader, size_t number, wl_array* array);
 /* Why the file is handed over, and at which byte behind the array's bracket. */
 WL_API const char* wl_why(const wl_reader* reader, uint64_t* at);
 
-/* Parents and depths of intervals that are sorted by begin, none of them empty; 0 where they are not so. */
-WL_API int wl_nest(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth);
-/* The same for intervals that cross each other in any way (see nest.h). */
-WL_API int wl_nest_in_turn(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth);
+/* Parents and depths of a thread's events, the number of those that cross another and by how much at most (see nest.h); 0
+ * where they are not in order. */
+WL_API int wl_nest(const int64_t* start, const int64_t* end, const uint8_t* soft, size_t count, int64_t* parent,
+                   int64_t* depth, int64_t* crossings);
 /* Where the walks up a forest of calls end that begin at some rows (see climb.h); 0 where it is no such forest. */
 WL_API int wl_climb(const int32_t* parent, const int32_t* forward, const uint8_t* stop, size_t rows, const int64_t* from,
                     size_t count, int64_t* reached, uint8_t* crossed);

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Of the C interface; a library that was built from other sources is not used."""
 LIBRARY: Final = Path(__file__).with_name("libwarplens_native.so")
 SWITCH: Final = "WARPLENS_NATIVE"
@@ -45,7 +45,6 @@ class SequenceLimits(ctypes.Structure):
     )
 
 
-NESTING: Final = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
 FUNCTIONS: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
     # name: (result, arguments)
     "wl_version": (ctypes.c_int, ()),
@@ -59,8 +58,7 @@ FUNCTIONS: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
     "wl_feed": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)),
     "wl_finish": (ctypes.c_int, (ctypes.c_void_p,)),
     "wl_get": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(Array))),
-    "wl_nest": (ctypes.c_int, NESTING),
-    "wl_nest_in_turn": (ctypes.c_int, NESTING),
+    "wl_nest": (ctypes.c_int, (*[ctypes.c_void_p] * 3, ctypes.c_size_t, *[ctypes.c_void_p] * 3)),
     "wl_climb": (
         ctypes.c_int,
         (*[ctypes.c_void_p] * 3, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_void_p] * 2),

@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
+#include "../../native/nest.h"
 #include "../../native/warplens_native.h"
 
 namespace {
@@ -47,29 +49,43 @@ void compare(const wl_reader* first, const wl_reader* second) {
     }
 }
 
-// The first bytes as intervals, sorted or not: depths are counted one by one.
+// Every parent is another row, one level up.
+void check_forest(const int64_t* parent, const int64_t* depth, size_t count) {
+    for (size_t row = 0; row < count; ++row) {
+        if (parent[row] >= static_cast<int64_t>(count)) fail("a parent");
+        if (depth[row] != (parent[row] < 0 ? 0 : depth[parent[row]] + 1)) fail("a depth");
+    }
+}
+
+// The first bytes as intervals, sorted or not, with annotations among them: of those that nest, depths are counted one by
+// one.
 void check_nesting(const uint8_t* data, size_t size) {
     constexpr size_t kMost = 48;
     const size_t count = size / 2 < kMost ? size / 2 : kMost;
-    int64_t begin[kMost], finish[kMost], parent[kMost], depth[kMost];
+    int64_t start[kMost], end[kMost], parent[kMost], depth[kMost], crossings[2];
+    uint8_t soft[kMost];
+    std::vector<warplens::Interval> intervals;
     for (size_t row = 0; row < count; ++row) {
-        begin[row] = (row > 0 ? begin[row - 1] : 0) + data[2 * row] % 16 - (data[2 * row] == 255);
-        finish[row] = begin[row] + data[2 * row + 1] % 64;
+        start[row] = (row > 0 ? start[row - 1] : 0) + data[2 * row] % 16 - (data[2 * row] == 255);
+        end[row] = start[row] + data[2 * row + 1] % 64;
+        soft[row] = data[2 * row + 1] >= 192;
+        intervals.push_back({start[row], end[row], static_cast<uint32_t>(row), static_cast<uint32_t>(row)});
     }
-    // Whatever crosses whatever: every parent is an earlier row, one level up.
-    if (!wl_nest_in_turn(begin, finish, count, parent, depth)) return;
-    for (size_t row = 0; row < count; ++row) {
-        if (parent[row] >= static_cast<int64_t>(row)) fail("nesting in turn");
-        if (depth[row] != (parent[row] < 0 ? 0 : depth[parent[row]] + 1)) fail("depths in turn");
+    warplens::nest_in_turn(start, end, count, parent, depth);
+    check_forest(parent, depth, count);
+    if (wl_nest(start, end, soft, count, parent, depth, crossings)) {
+        check_forest(parent, depth, count);
+        if (crossings[0] < 0 || crossings[1] < 0 || (crossings[0] == 0 && crossings[1] > 0)) fail("crossings");
     }
-    if (!wl_nest(begin, finish, count, parent, depth)) return;
+    std::vector<int64_t> parents(count), depths(count);
+    if (!warplens::nest(intervals, parents, depths)) return;
     for (size_t row = 0; row < count; ++row) {
         int64_t open = 0, caller = -1;
-        for (size_t before = 0; before < row; ++before) open += finish[before] > begin[row];
+        for (size_t before = 0; before < row; ++before) open += end[before] > start[row];
         for (size_t before = 0; before < row; ++before) {
-            if (depth[before] == open - 1) caller = static_cast<int64_t>(before);
+            if (depths[before] == open - 1) caller = static_cast<int64_t>(before);
         }
-        if (depth[row] != open || parent[row] != caller) fail("nesting");
+        if (depths[row] != open || parents[row] != caller) fail("nesting");
     }
 }
 

@@ -5,20 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from native_reading import needs_library
-from warplens.passes.nest import (
-    Nesting,
-    _callers_by_level,
-    _callers_in_turn,
-    _laminar,
-    _laminar_in_python,
-    _natively,
-    _sequential,
-    nest_lane,
-)
+from warplens.passes import nest_in_python
+from warplens.passes.nest import _natively, nest_lane
+from warplens.passes.nest_in_python import Nesting, _callers_by_level, _callers_in_turn, _laminar, _sequential
 
 checked = settings(max_examples=150)
 Forest = list[Any]
@@ -115,17 +109,6 @@ def test_any_intervals_become_a_forest_that_keeps_every_event(events: list[tuple
     assert_is_forest(nest_lane(start, end, soft), len(start))
 
 
-@needs_library
-@checked
-@given(any_events)
-def test_the_native_library_nests_in_turn_as_python_does(events: list[tuple[int, int, bool]]) -> None:
-    start, end, _ = in_order(events)
-    native = _natively("wl_nest_in_turn", start, end)
-    assert native is not None
-    for own, other in zip(native, _sequential(start, end), strict=True):
-        assert own.tolist() == other.tolist()
-
-
 @checked
 @given(any_events)
 def test_the_sequential_way_makes_a_forest_of_any_intervals(events: list[tuple[int, int, bool]]) -> None:
@@ -175,28 +158,47 @@ def test_an_annotation_over_whole_calls_becomes_their_parent(forest: Forest, gap
 @given(any_events)
 def test_callers_in_turn_are_the_same_as_by_level(events: list[tuple[int, int, bool]]) -> None:
     start, end, _ = in_order(events)
-    _, depth = _laminar_in_python(start, np.maximum(end, start + 1))
+    _, depth = _laminar(start, np.maximum(end, start + 1))
     assert _callers_in_turn(depth).tolist() == _callers_by_level(depth).tolist()
 
 
+def assert_same(native: Nesting | None, reference: Nesting) -> None:
+    assert native is not None
+    assert native.parent.tolist() == reference.parent.tolist()
+    assert native.depth.tolist() == reference.depth.tolist()
+    assert (native.improper, native.worst_ns) == (reference.improper, reference.worst_ns)
+
+
 @needs_library
-@checked
-@given(any_events)
-def test_the_native_library_nests_as_numpy_does(events: list[tuple[int, int, bool]]) -> None:
-    start, end, _ = in_order(events)
-    end = np.maximum(end, start + 1)
-    for native, numpy in zip(_laminar(start, end), _laminar_in_python(start, end), strict=True):
-        assert native.tolist() == numpy.tolist()
-    empty = np.empty(0, np.int64)
-    assert [len(column) for column in _laminar(empty, empty)] == [0, 0]
+@settings(max_examples=500)
+@given(st.one_of(any_events, st.just([])))
+def test_the_native_library_nests_as_python_does(events: list[tuple[int, int, bool]]) -> None:
+    start, end, soft = in_order(events) if events else (np.empty(0, np.int64), np.empty(0, np.int64), hard(0))
+    assert_same(_natively(start, end, soft), nest_in_python.nest_lane(start, end, soft))
 
 
 @needs_library
 @checked
-@given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 400))
-def test_it_does_so_where_hundreds_of_intervals_cross(seed: int, moments: int, longest: int) -> None:
+@given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 400), st.integers(0, 4))
+def test_it_does_so_where_hundreds_of_intervals_cross(seed: int, moments: int, longest: int, softness: int) -> None:
     random = np.random.default_rng(seed)
-    begin = np.sort(random.integers(0, moments, 300))
-    finish = begin + random.integers(1, longest + 1, len(begin))
-    for native, numpy in zip(_laminar(begin, finish), _laminar_in_python(begin, finish), strict=True):
-        assert native.tolist() == numpy.tolist()
+    events = zip(random.integers(0, moments, 300).tolist(), random.integers(0, longest, 300).tolist(), strict=True)
+    start, end, soft = in_order([(*event, bool(random.integers(0, 8) < softness)) for event in events])
+    assert_same(_natively(start, end, soft), nest_in_python.nest_lane(start, end, soft))
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("starts", "ends"),
+    [
+        ((5, 3), (6, 4)),
+        ((3, 3), (4, 6)),
+        ((0, 1 << 60), (1, (1 << 60) + 1)),
+        ((-(1 << 60), 0), (0, 1)),
+        ((0,), (1 << 60,)),
+    ],
+)
+def test_events_out_of_order_or_range_are_left_to_python(starts: tuple[int, ...], ends: tuple[int, ...]) -> None:
+    start, end = np.array(starts), np.array(ends)
+    assert _natively(start, end, hard(len(start))) is None
+    assert_is_forest(nest_lane(start, end, hard(len(start))), len(start))
