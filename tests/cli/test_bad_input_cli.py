@@ -121,8 +121,9 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
         ("report", "-o", "report.pdf"),
         ("report", "--gap", "soon"),
         ("show", "kernels", "--where", "1+"),
+        ("report", "--gpu", "\udcff"),
     ],
-    ids=lambda arguments: " ".join(arguments),
+    ids=lambda arguments: ascii(" ".join(arguments)),
 )
 def test_a_request_that_makes_no_sense_is_a_usage_error(
     run_inside: RunInside, tmp_path: Path, arguments: tuple[str, ...]

@@ -81,6 +81,7 @@ def test_the_command_line_wins(home: Path) -> None:
         "[gap]": "gap is not a duration",
         'gaps = "5us"': "unknown key 'gaps'",
         "gap = ": "not valid TOML: Invalid value",
+        f"gap = {'9' * 5000}": "not valid TOML",
         "x" * 3 + " = [" * 3: "not valid TOML",
     }.items(),
 )

@@ -294,6 +294,7 @@ def test_the_users_rules_come_first(tmp_path: Path) -> None:
         ('[[rule]]\ncategory = 3\ncontains = "x"\n', "rule 1: category is a str"),
         ('[[rule]]\ncategory = "A"\ncontains = "x"\ndirection = "up"\n', "rule 1: direction is forward"),
         ("this is not toml", "not a TOML file"),
+        (f"a = {'9' * 5000}", "not a TOML file"),
         ('category = "A"\n', "no [[rule]] in the file"),
         ("rule = [1]\n", "rule 1: a rule is a table"),
     ],

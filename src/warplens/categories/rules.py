@@ -151,7 +151,7 @@ def _parse(content: str, where: str) -> dict[str, Any]:
         import tomli as tomllib
     try:
         table: dict[str, Any] = tomllib.loads(content)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # integers of thousands of digits are no TOMLDecodeError
         raise FormatError(f"not a TOML file: {error}", where=where) from error
     return table
 

@@ -125,7 +125,7 @@ def _read(path: Path) -> dict[str, Value]:
         content = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # integers of thousands of digits are no TOMLDecodeError
         reason = str(error).partition("\n")[0]
         raise UsageError(f"{path}: not valid TOML: {reason}") from error
     return _checked(content, path)

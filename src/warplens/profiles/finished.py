@@ -59,7 +59,10 @@ def entry_name(files: Iterable[str], options: object) -> str | None:
             digests.append(content_hash(path, path.read_bytes()))
         except (OSError, ValueError):
             return None
-    text = msgspec.json.encode(["finished", digests, options])
+    try:
+        text = msgspec.json.encode(["finished", digests, options])
+    except UnicodeEncodeError:  # an option with bytes that are not text; who uses it reports that
+        return None
     return f"{hashlib.blake2b(text, digest_size=16).hexdigest()}-{place.code_hash(['.'])}"
 
 
