@@ -20,7 +20,7 @@ def counted_runs(collection: str, counting: str, folder: Path) -> tuple[int, int
     program = (
         "import os, pathlib, sys, warplens.__main__ as command\n"
         "from warplens.collected import collected\n"
-        f"collected().{collection}._path = pathlib.Path({str(folder)!r}, 'kept')\n"
+        f"collected().{collection}.kept.path = pathlib.Path({str(folder)!r}, 'kept')\n"
         "count, leave = [], os._exit\n"
         f"{counting}\n"
         "os._exit = lambda code: (print(len(count), file=sys.stderr), leave(code))\n"

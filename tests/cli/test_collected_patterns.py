@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import re
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from collected_runs import counted_runs
 from warplens.categories.rules import builtin_rules
-from warplens.collected import patterns
+from warplens.collected import kept_file
 from warplens.collected.patterns import CollectedPatterns
 
 EXPRESSIONS: dict[str | bytes, int] = {
@@ -105,79 +106,10 @@ def test_an_error_is_the_one_that_python_gives(collection: CollectedPatterns) ->
         re.compile("(a")
 
 
-@pytest.mark.parametrize("kept", [0, 10, 100, -20])
-def test_of_a_cut_collection_what_is_left_is_used(collection: CollectedPatterns, tmp_path: Path, kept: int) -> None:
-    stored = (tmp_path / "kept.patterns").read_bytes()
-    (tmp_path / "kept.patterns").write_bytes(stored[:kept])
-    cut = CollectedPatterns(tmp_path / "kept.patterns")
-    cut.use()
-    for expression, flags in EXPRESSIONS.items():
-        assert cut.compile(expression, flags) == collection._plain(expression, flags)
-    cut.leave()
-
-
-def test_code_that_the_engine_refuses_is_compiled_again(collection: CollectedPatterns) -> None:
-    place = collection._places[True, "", 0]
-    damaged = bytearray(collection._code)
-    damaged[place[0] : place[1]] = patterns.marshal.dumps((32, [9999], 0, {}, (None,)))[: place[1] - place[0]]
-    collection._code = memoryview(bytes(damaged))
+@pytest.mark.parametrize("damaged", [(32, [9999], 0, {}, (None,)), (32, [1]), "", 7])
+def test_code_that_the_engine_refuses_is_compiled_again(collection: CollectedPatterns, damaged: object) -> None:
+    collection.kept.entries[True, "", 0] = marshal.dumps(damaged)
     assert collection.compile("").match("a")
-
-
-def test_a_collection_of_another_python_is_none(
-    collection: CollectedPatterns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collection.leave()
-    monkeypatch.setattr(patterns, "VERSION", b"another")
-    other = CollectedPatterns(tmp_path / "kept.patterns")
-    other.use()
-    seen = parsed(monkeypatch)
-    other.compile("(a+)\\1(?:b{2,3}){0,4}")
-    other.leave()
-    assert len(seen) == 1
-
-
-def test_it_is_made_again_for_many_that_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    path = tmp_path / "kept.patterns"
-    few = CollectedPatterns(path)
-    for number in range(patterns.MOST_MISSING):
-        few.compile(f"few{number}")
-    few.renew()
-    assert not path.exists()
-    few.compile("one more")
-    few.renew()
-    assert kept_in(path) == {*(f"few{number}" for number in range(patterns.MOST_MISSING)), "one more"}
-
-
-def test_expressions_of_users_do_not_gather_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    monkeypatch.setattr(patterns, "MOST_KEPT", 5)
-    path = tmp_path / "kept.patterns"
-    for run in ("first", "second"):
-        collection = CollectedPatterns(path)
-        collection.use()
-        for number in range(9):
-            collection.compile(f"{run}{number}")
-        collection.renew()
-        collection.leave()
-    assert kept_in(path) == {f"second{number}" for number in range(9)}
-
-
-def kept_in(path: Path) -> set[str | bytes]:
-    kept = CollectedPatterns(path)
-    kept.use()
-    kept.leave()
-    return {expression for _, expression, _ in kept._places}
-
-
-def test_nothing_is_written_where_python_writes_no_bytecode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    collection = CollectedPatterns(tmp_path / "kept.patterns")
-    for expression, flags in EXPRESSIONS.items():
-        collection.compile(expression, flags)
-    collection.renew()
-    assert not (tmp_path / "kept.patterns").exists()
 
 
 def test_a_second_run_of_a_verb_parses_no_expression(tmp_path: Path) -> None:
@@ -186,4 +118,4 @@ def test_a_second_run_of_a_verb_parses_no_expression(tmp_path: Path) -> None:
     )
     first, second = counted_runs("patterns", counting, tmp_path)
     assert first > 100
-    assert second <= patterns.MOST_MISSING
+    assert second <= kept_file.MOST_MISSING

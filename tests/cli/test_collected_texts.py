@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from collected_runs import counted_runs
-from warplens.collected import texts
+from warplens.collected import kept_file, texts
 from warplens.collected.texts import CollectedTexts
 
 TEXTS = {
@@ -30,7 +30,7 @@ SAME_TEXT = "int | None"
 def collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CollectedTexts]:
     """A collection of these texts, in use."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    monkeypatch.setattr(texts, "MOST_MISSING", 0)
+    monkeypatch.setattr(kept_file, "MOST_MISSING", 0)
     first = CollectedTexts(tmp_path / "kept.texts")
     for text, mode in TEXTS.items():
         first.compile(text, texts.FILE, mode)
@@ -102,66 +102,14 @@ def test_what_is_no_text_or_has_options_is_left_to_python(
     assert len(seen) == 3
 
 
-@pytest.mark.parametrize("kept", [0, 10, 100, -20])
-def test_a_cut_collection_is_none(collection: CollectedTexts, tmp_path: Path, kept: int) -> None:
-    stored = (tmp_path / "kept.texts").read_bytes()
-    (tmp_path / "kept.texts").write_bytes(stored[:kept])
-    cut = CollectedTexts(tmp_path / "kept.texts")
-    cut.use()
-    assert cut._kept == {}
-    assert cut.eval(SAME_TEXT, {}) == int | None
-    cut.leave()
-
-
 def test_code_that_is_damaged_is_compiled_again(collection: CollectedTexts, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = collection._kept["eval", SAME_TEXT]
+    kept = collection.kept.entries["eval", SAME_TEXT]
     seen = compiled(monkeypatch)
     for damaged in (kept[:20], b"", b"N"):
         again = CollectedTexts(Path("nowhere"))
-        again._kept = {("eval", SAME_TEXT): damaged}
+        again.kept.entries = {("eval", SAME_TEXT): damaged}
         assert again.eval(SAME_TEXT, {}) == int | None
     assert seen == [SAME_TEXT] * 3
-
-
-def test_a_collection_of_another_python_is_none(
-    collection: CollectedTexts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(texts, "VERSION", b"another")
-    other = CollectedTexts(tmp_path / "kept.texts")
-    other.use()
-    assert other._kept == {}
-    other.leave()
-
-
-def test_it_is_made_again_for_many_that_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    path = tmp_path / "kept.texts"
-    few = CollectedTexts(path)
-    for number in range(texts.MOST_MISSING):
-        few.eval(f"{number}")
-    few.renew()
-    assert not path.exists()
-    few.eval("77")
-    few.renew()
-    monkeypatch.setattr(texts, "MOST_KEPT", 5)
-    again = CollectedTexts(path)
-    again.use()
-    assert len(again._kept) == texts.MOST_MISSING + 1
-    for number in range(100, 101 + texts.MOST_MISSING):
-        again.eval(f"{number}")
-    again.renew()
-    again.use()
-    assert ("eval", "77") not in again._kept  # only those of the last process
-    again.leave()
-
-
-def test_nothing_is_written_where_python_writes_no_bytecode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    collection = CollectedTexts(tmp_path / "kept.texts")
-    for number in range(2 * texts.MOST_MISSING):
-        collection.eval(f"{number}")
-    collection.renew()
-    assert not (tmp_path / "kept.texts").exists()
 
 
 def test_a_second_run_of_a_verb_compiles_few_texts(tmp_path: Path) -> None:
@@ -175,4 +123,4 @@ def test_a_second_run_of_a_verb_compiles_few_texts(tmp_path: Path) -> None:
     )
     first, second = counted_runs("texts", counting, tmp_path)
     assert first > 100
-    assert second <= texts.MOST_MISSING
+    assert second <= kept_file.MOST_MISSING

@@ -9,24 +9,14 @@ from __future__ import annotations
 
 import builtins
 import importlib
-import marshal
-import os
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import CodeType
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from warplens.errors import WarplensError
-from warplens.files import write_whole
+from warplens.collected.kept_file import KeptFile
 
-MOST_MISSING: Final = 8
-"""So many texts may be missing in the collection before it is made again."""
 MOST_KEPT: Final = 5_000
-"""Above so many only those of the last process are kept."""
-VERSION: Final = f"1, Python {sys.version}".encode()
-"""Of the file and of what compiles: a collection of another one is not used."""
 FILE: Final = "<string>"
 """What Python calls the file of a text without one."""
 COMPILING: Final = {"typing": "compile", "dataclasses": "exec", "collections": "eval"}
@@ -40,8 +30,7 @@ class CollectedTexts:
     """Compiles as Python does; what it finds in the collection is not parsed."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._kept: dict[Key, bytes] = {}
+        self.kept = KeptFile(path, MOST_KEPT)
         self._used: dict[Key, CodeType] = {}
         self._missing = 0
 
@@ -50,8 +39,7 @@ class CollectedTexts:
 
         `dataclasses` is imported for it, with 7 ms that no call for help must take.
         """
-        with suppress(OSError, EOFError, ValueError, TypeError):
-            self._kept = _unpacked(self._path.read_bytes())
+        self.kept.read()
         for module, name in COMPILING.items():
             vars(importlib.import_module(module))[name] = getattr(self, name)
 
@@ -65,10 +53,8 @@ class CollectedTexts:
         return code
 
     def _loaded(self, key: Key) -> CodeType | None:
-        with suppress(KeyError, EOFError, ValueError, TypeError):  # not there, or damaged on the disk
-            code = marshal.loads(self._kept[key])
-            return code if isinstance(code, CodeType) else None
-        return None
+        code = self.kept.entry(key)
+        return code if isinstance(code, CodeType) else None
 
     def _compiled(self, key: Key) -> CodeType:
         self._missing += 1
@@ -82,25 +68,10 @@ class CollectedTexts:
 
     def renew(self) -> None:
         """Keep the texts that were compiled, if many of them were not in the collection."""
-        if self._missing <= MOST_MISSING or sys.dont_write_bytecode or not os.access(self._path.parent, os.W_OK):
-            return
-        kept = {} if len(self._kept) > MOST_KEPT else dict(self._kept)
-        kept |= {key: marshal.dumps(code) for key, code in self._used.items()}
-        with suppress(WarplensError):
-            write_whole(self._path, _packed(kept))
+        if self.kept.is_to_be_written(self._missing):
+            self.kept.keep(self._used)
 
     def leave(self) -> None:
         for module, name in COMPILING.items():
             if module in sys.modules:
                 vars(sys.modules[module]).pop(name, None)
-
-
-def _packed(kept: Mapping[Key, bytes]) -> bytes:
-    return len(VERSION).to_bytes(8, "little") + VERSION + marshal.dumps(dict(kept))
-
-
-def _unpacked(stored: bytes) -> dict[Key, bytes]:
-    start = 8 + int.from_bytes(stored[:8], "little")
-    if stored[8:start] != VERSION:
-        raise ValueError("a collection of another version")
-    return cast("dict[Key, bytes]", marshal.loads(stored[start:]))
