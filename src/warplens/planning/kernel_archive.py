@@ -5,13 +5,14 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import tarfile
 import zipfile
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from warplens.errors import FormatError
-from warplens.readers.shared.stored_file import DAMAGED_ZIP, GZIP_MAGIC, load, read_member
+from warplens.readers.shared.stored_file import DAMAGED_ZIP, GZIP_MAGIC, STEP_BYTES, load, read_member
+from warplens.readers.shared.tar_members import tar_members
 from warplens.readers.shared.unpack_limit import UnpackLimit
 
 LARGEST_BYTES: Final = 4 << 20
@@ -32,7 +33,7 @@ def python_files(path: Path, max_bytes: int = 0) -> dict[str, bytes]:
         if zipfile.is_zipfile(path):
             return _of_zip(stored, limit)
         return _of_tar(stored, limit)
-    except (*DAMAGED_ZIP, tarfile.TarError) as error:
+    except DAMAGED_ZIP as error:
         raise FormatError(f"contains no kernel files ({error})", where=str(path)) from error
 
 
@@ -49,20 +50,19 @@ def _of_zip(stored: bytes, limit: UnpackLimit) -> dict[str, bytes]:
 
 
 def _of_tar(stored: bytes, limit: UnpackLimit) -> dict[str, bytes]:
-    """Read from its start to its end: what is skipped is unpacked as well, and counts."""
-    texts: dict[str, bytes] = {}
-    with tarfile.open(fileobj=_Unpacked(stored, limit), mode="r|") as archive:
-        for member in archive:
-            archive.members = []  # type: ignore[attr-defined]  # it remembers all; a small file can have millions
-            name = PurePosixPath(member.name).name
-            is_source = member.isfile() and name.endswith(".py") and member.size <= LARGEST_BYTES
-            opened = archive.extractfile(member) if is_source and len(texts) < MOST_FILES else None
-            if opened is not None:
-                texts[name] = opened.read()
-    return texts
+    """What is no source is unpacked as well, and counts."""
+    content = b"".join(iter(partial(_Unpacked(stored, limit).read, STEP_BYTES), b""))
+    files, damage = tar_members(content)
+    if damage:
+        what = "damaged tar archive" if files else "not a zip or tar archive"
+        raise FormatError(f"{what} ({damage})", where=limit.where)
+    sources = [file for file in files if file.name.endswith(".py") and file.size <= LARGEST_BYTES]
+    return {
+        PurePosixPath(file.name).name: content[file.start : file.start + file.size] for file in sources[:MOST_FILES]
+    }
 
 
-class _Unpacked(io.RawIOBase):
+class _Unpacked:
     """The content of a packed file, until there is too much of it."""
 
     def __init__(self, stored: bytes, limit: UnpackLimit) -> None:
@@ -71,7 +71,7 @@ class _Unpacked(io.RawIOBase):
         self._limit = limit
         self._unpacked = 0
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         piece = self._stream.read(size)
         self._unpacked += len(piece)
         self._limit.check(self._unpacked, self._packed.tell())

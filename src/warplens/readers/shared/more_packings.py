@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable
 from functools import partial
@@ -10,6 +9,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from warplens.errors import FormatError
 from warplens.model.quality import Note
+from warplens.readers.shared.tar_members import Member, tar_members
 from warplens.readers.shared.unpack_limit import UnpackLimit
 
 STEP_BYTES: Final = 1 << 16
@@ -103,17 +103,13 @@ def _take_streams(
 
 
 def take_member(
-    content: bytes, where: str, order: Callable[[str, int], tuple[bool, int]]
-) -> tuple[bytes, str, list[str]]:
-    """The file of a tar archive that is highest in `order` of names and sizes, its name, and the names of all."""
-    import tarfile
-
-    try:
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
-            members = [member for member in archive if member.isreg() and member.size and not member.issparse()]
-    except (tarfile.TarError, OSError, ValueError, EOFError) as error:
-        raise FormatError(f"damaged tar archive ({error})", where=where) from None
-    if not members:
-        raise FormatError("tar archive without files", where=where)
-    best = max(members, key=lambda member: order(member.name, member.size))
-    return content[best.offset_data : best.offset_data + best.size], best.name, [member.name for member in members]
+    content: bytes, where: str, order: Callable[[Member], tuple[bool, int]]
+) -> tuple[bytes, str, list[str], list[Note]]:
+    """The file of a tar archive that is highest in `order`, its name, the names of all, and notes on damage."""
+    files, damage = tar_members(content)
+    if not files:
+        what = f"damaged tar archive ({damage})" if damage else "tar archive without files"
+        raise FormatError(what, where=where)
+    best = max(files, key=order)
+    notes = [Note("truncated", detail=f"the tar archive is damaged ({damage})")] if damage else []
+    return content[best.start : best.start + best.size], best.name, [file.name for file in files], notes

@@ -303,8 +303,8 @@ def _unzip(stored: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
 def _untar(content: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
     from warplens.readers.shared.more_packings import take_member
 
-    text, name, names = take_member(content, limit.where, lambda name, size: (_looks_like_trace(name), size))
-    notes = _member_notes(name, names)
+    text, name, names, notes = take_member(content, limit.where, lambda file: (_looks_like_trace(file.name), file.size))
+    notes += _member_notes(name, names)
     if text.startswith(GZIP_MAGIC):
         text, more = _gunzip(text, limit)
         notes += more
