@@ -16,6 +16,7 @@ from damage import text_of, work
 from mutations import zip_of
 from support import HANG_SECONDS, ROOT, RunInside
 from warplens.cli import main
+from warplens.cli.printing import command_line
 from warplens.profiles.trace import TABLE_NAMES
 
 SOUND = text_of(work())
@@ -101,6 +102,37 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path, name: str) -> None:
     assert_one_error_line(run_warm("report", tmp_path / name), 1)
 
 
+TOO_LONG = "a" * 5000
+NO_NAMES = [
+    ("diff", TOO_LONG, TOO_LONG),
+    ("report", TOO_LONG, TOO_LONG),
+    ("replay", "run", TOO_LONG),
+    ("kernel", "check", TOO_LONG),
+    ("kernel", "trace", TOO_LONG),
+    ("kernel", "puzzles", "check", TOO_LONG),
+]
+
+
+@pytest.mark.parametrize("words", NO_NAMES, ids=lambda words: " ".join(word[:8] for word in words))
+def test_a_name_that_no_file_can_have_is_one_line(words: tuple[str, ...], run_inside: RunInside) -> None:
+    assert_one_error_line(run_inside(*words), 1, "File name too long")
+
+
+NO_NUMBERS = [
+    ("kernel", "layout", "float[²]"),
+    ("kernel", "layout", f"float[{'9' * 5000}]"),
+    ("kernel", "layout", "9" * 5000),
+    ("kernel", "layout", "float[32][32]", "--access", "tile[k][0]", "--set", "k=²"),
+    ("kernel", "layout", "float[32][32]", "--access", "tile[0][0]", "--block", "²"),
+    ("kernel", "trace", "x.py", "--pdb", "²"),
+]
+
+
+@pytest.mark.parametrize("words", NO_NUMBERS, ids=lambda words: " ".join(word[:8] for word in words))
+def test_a_number_that_is_none_is_one_line(words: tuple[str, ...], run_inside: RunInside) -> None:
+    assert_one_error_line(run_inside(*words), 2)
+
+
 def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
     trace.write_bytes(SOUND)
@@ -122,6 +154,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
         ("report", "--gap", "soon"),
         ("show", "kernels", "--where", "1+"),
         ("report", "--gpu", "\udcff"),
+        ("show", "kernels", "--where", "\udcff"),
     ],
     ids=lambda arguments: ascii(" ".join(arguments)),
 )
@@ -198,3 +231,8 @@ def test_what_is_no_ordinary_exception_still_is_one_line(
     assert captured.err.startswith("error: ")
     assert words in captured.err
     assert captured.out == ""
+
+
+def test_a_command_with_bytes_that_are_not_text_can_be_written_into_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["warplens", "gantt", "\udcff.json"])
+    assert command_line().encode() == b"warplens gantt '?.json'"

@@ -6,6 +6,7 @@ stdout carries data, stderr the rest. Nothing heavy is imported before a verb ru
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import os
 import signal
@@ -25,6 +26,7 @@ from warplens.collected import collected
 from warplens.errors import WarplensError
 from warplens.printable import clean
 
+NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
 POLARS_PANIC = "PanicException"
 """Not a subclass of `Exception`; known by its name, because Polars is not imported before a verb needs it."""
 DESCRIPTION = "Warplens opens a GPU trace and shows where the time goes."
@@ -111,6 +113,10 @@ def run(args: argparse.Namespace) -> int:
     except WarplensError as error:
         return _fail(error)
     except OSError as error:
+        # A path that no system call takes: too long, a loop of links, below a folder that is not ours to read. What a
+        # user's own program does not find is not ours to shorten.
+        if error.filename is not None and (not verb.runs_programs or error.errno in NO_PATH):
+            return _fail(WarplensError(f"{os.fsdecode(error.filename)}: {error.strerror}"))
         return _stdout_failed(error)
     except KeyboardInterrupt:
         print_err("interrupted")

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from warplens.printable import clean, clean_lines, escape
+from warplens.printable import clean, clean_lines, encodable, escape
 from warplens.units import plural
 
 if TYPE_CHECKING:
@@ -135,4 +135,4 @@ def command_line() -> str:
     """The command as typed, for a file that says how it was made."""
     import shlex
 
-    return shlex.join(["warplens", *sys.argv[1:]])
+    return encodable(shlex.join(["warplens", *sys.argv[1:]]))

@@ -88,7 +88,7 @@ def _filtered(frame: pl.DataFrame, condition: str) -> pl.DataFrame:
     check_condition(condition)
     try:
         return frame.filter(pl.sql_expr(condition))
-    except (pl.exceptions.PolarsError, TypeError) as error:
+    except (pl.exceptions.PolarsError, TypeError, UnicodeEncodeError) as error:
         reason = VALID_COLUMNS.sub(". ", str(error)).strip()  # the hint lists them
         raise UsageError(f"--where {condition!r}: {reason}", hint=f"columns: {', '.join(frame.columns)}") from None
 

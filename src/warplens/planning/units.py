@@ -36,6 +36,7 @@ from warplens.planning.triton_units import triton_arguments, triton_kernel
 from warplens.planning.zeros import with_zeros, zero_fills
 from warplens.replay.op_rules import hazard
 from warplens.replay.plan_file import REFUSED, Argument, Kernel, Storage, Times, Unit
+from warplens.units import is_whole_number
 
 NO_SHAPES: Final = "the trace records no shapes (profile with record_shapes=True)"
 BETWEEN_GPUS: Final = re.compile(r"Memcpy (PtoP|Peer)")
@@ -240,7 +241,7 @@ def _ranges(traced: TracedCall | None) -> dict[int, tuple[float, float]]:
         pairs = msgspec.json.decode(text, type=dict[str, tuple[float, float]]) if text else {}
     except msgspec.DecodeError:
         return {}
-    return {int(position): pair for position, pair in pairs.items() if position.isdigit() and pair[0] <= pair[1]}
+    return {int(position): pair for position, pair in pairs.items() if is_whole_number(position) and pair[0] <= pair[1]}
 
 
 def with_reuse(

@@ -22,6 +22,7 @@ from warplens.model.intervals import covered_once, covered_until
 from warplens.model.kinds import CODE, NONE
 from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.trace import Device, Ints
+from warplens.units import is_whole_number
 
 MAX_BLOCKS: Final = 32
 """Blocks a multiprocessor can hold at most on the GPUs of the last ten years; some hold fewer."""
@@ -254,5 +255,5 @@ def _threads(block: str) -> int:
     threads = 1
     parts = [part.strip() for part in block.strip("[]() \n").split(",")]
     for part in parts:
-        threads *= int(part) if part.isdigit() and len(part) < 6 else 0
+        threads *= int(part) if is_whole_number(part) and len(part) < 6 else 0
     return threads

@@ -19,6 +19,7 @@ from warplens.cli.printing import note, print_err, print_line, report_written, s
 from warplens.cli.rows import choose_rows, print_rows, shown_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
+from warplens.units import is_whole_number
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import CheckResult
@@ -238,7 +239,7 @@ def _grid(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
-    if not 1 <= len(parts) <= 3 or not all(part.isdigit() and int(part) for part in parts):
+    if not 1 <= len(parts) <= 3 or not all(is_whole_number(part) and int(part) for part in parts):
         raise UsageError(f"--grid {text!r} is not a valid grid", hint="one to three numbers: 64,2")
     return tuple(int(part) for part in parts)
 

@@ -11,7 +11,7 @@ from warplens.cli.printing import note, report_written, show_text, themed, width
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
-from warplens.units import plural
+from warplens.units import is_whole_number, plural
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.layouts.accesses import AccessOptions
@@ -125,7 +125,7 @@ def _options(args: argparse.Namespace) -> AccessOptions:
     values: dict[str, int] = {}
     for text in args.set:
         name, equals, number = text.partition("=")
-        if not equals or not name.strip().isidentifier() or not number.strip().lstrip("-").isdigit():
+        if not equals or not name.strip().isidentifier() or not is_whole_number(number.strip().removeprefix("-")):
             raise UsageError(f"--set {text!r} is not NAME=N", hint="such as --set k=3")
         values[name.strip()] = int(number)
     return AccessOptions(block=_sizes(args.block, "--block"), values=values, vector=args.vector)
@@ -133,7 +133,7 @@ def _options(args: argparse.Namespace) -> AccessOptions:
 
 def _sizes(text: str, option: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.replace(",", "x").replace("×", "x").split("x")] if text else []
-    if not all(part.isdigit() and int(part) for part in parts):
+    if not all(is_whole_number(part) and int(part) for part in parts):
         raise UsageError(f"{option} {text!r} is not a size", hint="such as 64x128")
     return tuple(map(int, parts))
 

@@ -15,6 +15,7 @@ from warplens.cli.printing import note, print_line, report_written, themed, widt
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
+from warplens.units import is_whole_number
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
@@ -141,6 +142,6 @@ def _has_program(grid: Sequence[int], program: Sequence[int]) -> bool:
 
 def _program(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
-    if not 1 <= len(parts) <= 3 or not all(part.isdigit() for part in parts):
+    if not 1 <= len(parts) <= 3 or not all(map(is_whole_number, parts)):
         raise UsageError(f"--pdb {text!r} is not a valid program id", hint="one to three numbers: 3 or 1,2")
     return tuple(int(part) for part in parts)

@@ -16,6 +16,7 @@ import numpy as np
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.bases import Ints
+from warplens.units import is_whole_number
 
 IntTuple = int | tuple["IntTuple", ...]
 LARGEST = 1 << 20
@@ -244,8 +245,8 @@ class _Parser:
             return tuple(self._list("<", ">"))
         if token == "(":
             return tuple(self._list("(", ")"))
-        if not token or not token.lstrip("_-").isdigit():
-            raise self._error(f"expected a number or '(', got {token or 'nothing'!r}")
+        if not token or not is_whole_number(token.lstrip("_").removeprefix("-")):
+            raise self._error(f"expected a number or '(', got {token[:40] or 'nothing'!r}")
         self.at += 1
         return int(token.lstrip("_"))
 

@@ -17,6 +17,7 @@ from warplens.kernel_lab.layouts.elements import bits_of, is_element
 from warplens.kernel_lab.layouts.indexing import WARP_LANES
 from warplens.kernel_lab.layouts.memory import Offsets, offsets_of, order_of, strided, strides_of
 from warplens.kernel_lab.layouts.types import parse_type
+from warplens.units import is_whole_number
 
 LARGEST = 1 << 20
 USUAL_ELEMENT = "f32"
@@ -95,7 +96,7 @@ def _array(text: str, match: re.Match[str], element: str) -> Tile:
     bits = bits_of(own)
     extents = re.findall(r"\[([^\[\]]*)\]", match["dims"])
     for extent in extents:
-        if not extent.strip().isdigit() or not int(extent):
+        if not is_whole_number(extent.strip()) or not int(extent):
             raise UsageError(f"the extent [{extent}] of {text} is not a positive number")
     declared = tuple(map(int, extents))
     _check_size(text, declared)
