@@ -11,9 +11,10 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from warplens.errors import FormatError
-from warplens.readers.shared.stored_file import DAMAGED_ZIP, GZIP_MAGIC, STEP_BYTES, load, read_member
+from warplens.readers.shared.stored_file import GZIP_MAGIC, STEP_BYTES, load
 from warplens.readers.shared.tar_members import tar_members
 from warplens.readers.shared.unpack_limit import UnpackLimit
+from warplens.readers.shared.zip_archive import DAMAGED_ZIP, read_member
 
 LARGEST_BYTES: Final = 4 << 20
 """Of one file; larger ones are no kernels."""

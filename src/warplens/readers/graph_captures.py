@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -15,10 +15,12 @@ from warplens.model.graph_records import CapturedLaunch, CaptureIndex, CaptureRe
 from warplens.model.kinds import NONE
 from warplens.model.trace import Meta, Trace
 from warplens.readers import bundle, registry
-from warplens.readers.bundle.reader import Bundle
 from warplens.readers.shared import stored_file
 from warplens.readers.shared.graph_files import GraphFiles
 from warplens.readers.shared.stored_file import StoredFile
+
+if TYPE_CHECKING:
+    from warplens.readers.bundle.reader import Bundle
 
 ENDINGS: Final = (".json", ".json.gz")
 HINT: Final = "give traces that were recorded while the graphs were captured"

@@ -7,7 +7,8 @@ import re
 import zipfile
 from typing import Final, NamedTuple
 
-from warplens.readers.shared.stored_file import DAMAGED_ZIP, ZIP_MAGIC, text_start
+from warplens.readers.shared.stored_file import ZIP_MAGIC, text_start
+from warplens.readers.shared.zip_archive import DAMAGED_ZIP
 
 TEXT: Final = "text, but not JSON"
 NAMED_MEMBERS: Final = 3

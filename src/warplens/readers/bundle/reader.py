@@ -40,7 +40,8 @@ from warplens.readers.bundle.manifest import NOT_JSON, Manifest, environment_fac
 from warplens.readers.bundle.memory import StoredMemory, memory_of
 from warplens.readers.bundle.timing import PlainWindow, Timing
 from warplens.readers.bundle.timing import parse as parse_timing
-from warplens.readers.shared.stored_file import DAMAGED_ZIP, StoredFile
+from warplens.readers.shared.stored_file import StoredFile
+from warplens.readers.shared.zip_archive import DAMAGED_ZIP
 
 USED: Final = (ENVIRONMENT, EXECUTION_TRACE, EXECUTION_STEP, LAUNCHES, TIMING, LIGHT_TRACE, COUNTERS)
 """What is read besides the manifest and the profile; all else is left where it is."""
