@@ -8,7 +8,6 @@ only: recording and replay run on hosts that have nothing else.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -80,6 +79,14 @@ def temporary_file(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def remove_folder(path: Path) -> None:
+    """What of it can be removed; nothing where it is not there."""
+    if os.path.lexists(path):
+        import shutil  # 4 ms, for this alone
+
+        shutil.rmtree(path, ignore_errors=True)
+
+
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """The same for a folder of the user's own; a folder that is there already is replaced."""
@@ -88,10 +95,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
         try:
             staged.mkdir(mode=0o700)
             yield staged
-            shutil.rmtree(path, ignore_errors=True)  # a folder is not renamed over another
+            remove_folder(path)  # a folder is not renamed over another
             staged.replace(path)
         finally:
-            shutil.rmtree(staged, ignore_errors=True)
+            remove_folder(staged)
 
 
 @contextmanager

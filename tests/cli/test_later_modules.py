@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from support import SAMPLES
 from warplens.cli.later_modules import NAMES, READERS
 
 USES = {
@@ -25,6 +28,21 @@ def run(code: str) -> str:
 def test_polars_and_numpy_do_not_load_them() -> None:
     # The first module that each of them imports itself, and nothing else here does.
     assert run("print([name for name in ('email', 'selectors', '_compat_pickle') if name in sys.modules])") == "[]\n"
+
+
+def test_a_report_loads_nothing_for_archives_and_folders_that_it_does_not_meet(tmp_path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from warplens.__main__ import main\n"
+        "heavy, leave = ('shutil', 'zipfile', 'bz2', 'lzma', 'tarfile', 'tempfile', 'email'), os._exit\n"
+        "os._exit = lambda code: (print(code, [name for name in heavy if name in sys.modules], file=sys.stderr), leave(code))\n"
+        f"sys.argv[1:] = ['report', {str(SAMPLES[0])!r}, '-o', {str(tmp_path / 'tables')!r} + '/']\n"
+        "main()"
+    )
+    environment = {**os.environ, "WARPLENS_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert done.stderr.splitlines()[-1] == "0 []"
+    assert list((tmp_path / "cache").iterdir())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import io
 import json
+import os
 import re
+import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 
 from support import ROOT
 from warplens.cli import printing
+from warplens.cli.printing import terminal_columns
 from warplens.printable import clean, clean_lines, escape
 
 SOURCE = ROOT / "src" / "warplens"
@@ -89,3 +92,28 @@ def test_data_is_escaped_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(sys, "stdout", stream)
         printing.write_bytes(data.encode())
         assert stream.buffer.getvalue().decode() == shown  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("columns", [None, "", "60", "0", "-3", "wide"])
+@pytest.mark.parametrize("terminal", [None, 0, 132])
+def test_a_terminal_has_the_columns_that_the_standard_library_finds(
+    columns: str | None, terminal: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def size(*_: int) -> os.terminal_size:
+        if terminal is None:
+            raise OSError("not a terminal")
+        return os.terminal_size((terminal, 30))
+
+    monkeypatch.setattr(os, "get_terminal_size", size)
+    monkeypatch.setattr(sys, "__stdout__", sys.stderr if sys.__stdout__ is None else sys.__stdout__)
+    if columns is None:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    else:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert terminal_columns(77) == shutil.get_terminal_size((77, 24)).columns
+
+
+def test_without_a_stdout_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "__stdout__", None)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert terminal_columns(77) == 77

@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import os
 import re
-import shutil
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from typing import Final
 
 from warplens import __version__, native_library
 from warplens.errors import UsageError
-from warplens.files import TEMPORARY_FOLDER
+from warplens.files import TEMPORARY_FOLDER, remove_folder
 from warplens.units import parse_bytes
 
 DEFAULT_LIMIT_BYTES: Final = 2 << 30
@@ -164,7 +163,7 @@ def evict(kept: Path | None = None) -> None:
     for entry in sorted(_entries(), key=_age, reverse=True):
         used += _size(entry)
         if used > limit and entry != kept:
-            shutil.rmtree(entry, ignore_errors=True)
+            remove_folder(entry)
 
 
 def _entries() -> list[Path]:

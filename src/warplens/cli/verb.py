@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
-from warplens.cli.printing import print_err, print_out
+from warplens.cli.printing import print_err, print_out, terminal_columns
 
 SMALLEST_FIRST = re.compile(r"-[A-Za-z_][\w/%]+")
 """`--sort -count`: a column after a minus sign, which argparse would take for an option."""
@@ -59,6 +59,9 @@ class VerbGroup(Verb):
 
 class HelpText(argparse.HelpFormatter):
     """Help whose prose is wrapped to the terminal; examples keep their columns where these fit."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal_columns(otherwise=80) - 2)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         paragraphs = (_fitted(paragraph, width) for paragraph in text.split("\n\n"))
