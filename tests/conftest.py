@@ -76,8 +76,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: looking through it again and again for what may go took a seventh of all CPU time."""
-    gc.collect()
+    """What is loaded by now stays: looking through it again and again for what may go took a seventh of all CPU time.
+
+    Not even once, a second for each worker: at the end everything is looked through.
+    """
     gc.freeze()
     gc.enable()
     gc.set_threshold(20_000, 20, 20)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,8 @@ PACKAGE = ROOT / "src" / "warplens"
 TARGET = ROOT / "docs" / "architecture.svg"
 BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 138, 40, 26, 62, 24
 STOP_WIDTH = 22
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+"""Where a statement holds others."""
 NOT_ROOMS = ("__init__", "__main__")
 STYLE = """
   .room { fill: #eef1fb; stroke: #3f51b5; stroke-width: 1.2 }
@@ -56,10 +59,7 @@ def _room_of(name: str) -> str:
 
 def _imported_rooms(tree: ast.Module) -> set[str]:
     modules: set[str] = set()
-    skipped = {id(node) for block in ast.walk(tree) if _is_type_checking(block) for node in ast.walk(block)}
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
+    for node in _statements(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "warplens":
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("warplens."):
@@ -67,6 +67,16 @@ def _imported_rooms(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.Import):
             modules |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("warplens.")}
     return {_room_of(name) for name in modules} - {""}
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """All but those for type checking only. Expressions, nine nodes of ten, hold no imports and are not walked."""
+    waiting: list[ast.AST] = [*tree.body]
+    while waiting:
+        node = waiting.pop()
+        if not _is_type_checking(node):
+            yield node
+            waiting += [inner for part in BLOCKS for inner in getattr(node, part, ())]
 
 
 def _is_type_checking(node: ast.AST) -> bool:

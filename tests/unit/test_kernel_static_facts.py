@@ -419,7 +419,7 @@ def tried(folder: Path, text: str, signature: str) -> list[Suggestion]:
 
 
 def test_the_code_to_write_names_what_was_shown_to_help(tmp_path: Path) -> None:
-    suggestion = tried(tmp_path, TWO_SIZES, "*fp16:16, *fp16:16, i32, i32, 64, 64")[0]
+    suggestion = tried(tmp_path, TWO_SIZES, "*fp16:16, *fp16:16, i32, i32, 16, 64")[0]
     assert suggestion.counterfactual is not None and suggestion.counterfactual.change == "N divisible by 16"
     assert "N, M not known to be divisible by 16" in suggestion.evidence
     assert "`N // 8 * 8`" in suggestion.advice and "`M //" not in suggestion.advice
@@ -437,7 +437,7 @@ def test_a_helper_that_a_loop_calls_twice_is_two_loads(tmp_path: Path) -> None:
 
 def test_of_many_sizes_those_are_named_that_are_needed(tmp_path: Path) -> None:
     """Each left out in turn shows which are not needed; without all of those it is compiled once more."""
-    tried_suggestions = tried(tmp_path, FOUR_SIZES, "*fp16:16, *fp16:16, i32, i32, i32, i32, 64, 64")
+    tried_suggestions = tried(tmp_path, FOUR_SIZES, "*fp16:16, *fp16:16, i32, i32, i32, i32, 16, 64")
     changes = [
         suggestion.counterfactual.change for suggestion in tried_suggestions if suggestion.counterfactual is not None
     ]
