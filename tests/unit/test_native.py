@@ -20,7 +20,7 @@ import pytest
 
 import warplens
 from native_reading import SAME, needs_library, verdict, with_pieces_of
-from support import SAMPLES, differences, fwdbwd, kernel, launch, memcpy, memory, op, write_trace
+from support import SAMPLES, differences, ends, fwdbwd, kernel, launch, memcpy, memory, op, write_trace
 from warplens import native_library
 from warplens.readers.kineto import native
 from warplens.readers.kineto.records import KinetoArgs, KinetoEvent
@@ -194,6 +194,16 @@ def test_all_that_a_trace_can_hold_reads_the_same(tmp_path: Path, monkeypatch: p
     library = native_library.library()
     assert library is not None
     assert b'"cuda_sync"' in native.read_natively(library, (text,)).sync_text
+
+
+@needs_library
+def test_a_long_header_is_searched_in_linear_time() -> None:
+    library = native_library.library()
+    assert library is not None
+    text = b" " * (4 << 20) + b'{"x":"' + b"y" * (4 << 20) + b'",' + text_of(f"{{{EVENT}}}")[1:]
+    with ends("reading a long header", cpu_seconds=5):
+        file = native.read_natively(library, (text[at : at + 4096] for at in range(0, len(text), 4096)))
+    assert sum(file.events.phases.values()) == 1
 
 
 @needs_library

@@ -18,6 +18,7 @@ import msgspec
 from warplens.readers.kineto.records import DECODERS, HEADER_DECODER, UNREADABLE, KinetoEvent, KinetoHeader
 from warplens.readers.kineto.slow_scan import SlowScan
 from warplens.readers.shared.json_value import is_cut
+from warplens.readers.shared.stored_file import text_start
 
 PIECE_BYTES = 1 << 17
 """Small pieces reuse the same memory, still in the cache: pieces of 1 MB cost 40 % more CPU."""
@@ -148,12 +149,10 @@ def _depth(text: bytes) -> int:
 
 def array_start(text: bytes) -> int:
     """Where the first event may stand, or -1 when this is not a trace."""
-    first = re.match(rb"(?:\xef\xbb\xbf)?\s*([\[{])", text)
-    if first is None:
-        return -1
-    if first.group(1) == b"[":
-        return first.end()
-    array = ARRAY_START.search(text)
+    first = text_start(text)
+    if text.startswith(b"[", first):
+        return first + 1
+    array = ARRAY_START.search(text, first) if text.startswith(b"{", first) else None
     return array.end() if array else -1
 
 

@@ -13,7 +13,7 @@ import os
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import count, pairwise
+from itertools import chain, count, pairwise
 from typing import Any, Final, cast
 
 import numpy as np
@@ -89,15 +89,20 @@ def read_natively(library: ctypes.CDLL, chunks: Iterable[bytes]) -> KinetoFile:
 
 def _head(chunks: Iterator[bytes]) -> tuple[bytes, bytes]:
     """The text up to the first event, and what has come with it of the rest."""
-    text = b""
-    for chunk in chunks:
-        text += chunk
+    text, more, wanted = b"", bytearray(), 0
+    for chunk in chain(chunks, (None,)):
+        more += chunk or b""
+        # Searched again when there is twice as much: with every chunk, it would take the square of the header's size.
+        if chunk is not None and len(more) < wanted:
+            continue
+        text, more = text + more, bytearray()
         if text.startswith(BYTE_ORDER_MARK):
             raise HandedOverError("a byte order mark")
         start = array_start(text)
         if start >= 0:
             return text[:start], text[start:]
-        if len(text) > MAX_HEAD_BYTES:
+        wanted = len(text)
+        if wanted > MAX_HEAD_BYTES:
             break
     raise HandedOverError("no events near the beginning")
 
