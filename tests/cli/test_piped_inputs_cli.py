@@ -40,6 +40,13 @@ def test_a_device_is_one_line(words: list[str], device: str, capsys: Captured) -
     assert capsys.readouterr().err.startswith(f"error: {device} is a device, not a file\n")
 
 
+def test_a_device_as_stdin_is_one_line(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/zero").open() as device, ends("reading the device"):
+        monkeypatch.setattr("sys.stdin", device)
+        assert main(["report", "-"]) == 2
+    assert capsys.readouterr().err.startswith("error: stdin is a device, not a file\n")
+
+
 @pytest.mark.parametrize("words", READING, ids=" ".join)
 def test_a_pipe_without_a_writer_is_one_line(
     words: list[str], pipe: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch

@@ -57,6 +57,8 @@ def _check_stdin(names: Sequence[str]) -> None:
         raise UsageError("stdin can be read only once", hint="give one of the files by its path")
     if names and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("nothing is piped into stdin", hint="cat trace.json.gz | warplens report -")
+    if names and _is_device(_mode_of_stdin()):
+        raise UsageError("stdin is a device, not a file", hint="cat trace.json.gz | warplens report -")
 
 
 def _paths(args: argparse.Namespace, name: str) -> list[str]:
@@ -73,9 +75,20 @@ def _is_piped(path: str, is_input: bool) -> bool:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError):
         return False  # opening it reports what is wrong
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+    if _is_device(mode) or stat.S_ISSOCK(mode):
         raise UsageError(f"{path} is a device, not a file", hint="name a file, a folder or a pipe")
     return stat.S_ISFIFO(mode)
+
+
+def _mode_of_stdin() -> int:
+    try:
+        return os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):  # what stands for it in a program that calls this has no number
+        return 0
+
+
+def _is_device(mode: int) -> bool:
+    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
 
 
 def _copied(path: str, folder: Path) -> str:

@@ -146,16 +146,24 @@ def _is_pattern(text: str) -> bool:
 
 def _profiles_in(folder: Path) -> list[Path]:
     """Traces and bundles, those of folders in it where it has none itself; without what was converted from them."""
-    try:
-        own = _entries(folder)
-    except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror}") from error
-    profiles = [entry for entry in own if _may_be_profile(entry)]
-    if profiles:
-        from warplens.ranks.file_heads import is_converted
+    from warplens.ranks.file_heads import is_converted
 
-        return [profile for profile in profiles if not is_converted(profile)]
-    return [path for entry in own if entry.is_dir() for path in _profiles_in(entry)]
+    profiles: list[Path] = []
+    folders, visited = [folder], set()
+    while folders:
+        here = folders.pop()
+        try:
+            status, own = here.stat(), _entries(here)
+        except OSError as error:
+            raise UsageError(f"{here}: {error.strerror}") from error
+        place = status.st_dev, status.st_ino
+        if place in visited:  # a link back, of which two make as many paths as there are atoms
+            continue
+        visited.add(place)
+        found = [entry for entry in own if _may_be_profile(entry)]
+        profiles += [profile for profile in found if not is_converted(profile)]
+        folders += [entry for entry in own if entry.is_dir()] if not found else []
+    return profiles
 
 
 def _entries(folder: Path) -> list[Path]:
