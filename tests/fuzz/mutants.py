@@ -32,7 +32,7 @@ WALL_SECONDS = 300
 """Of a process that gets no processor: others may use the machine."""
 GROWTH = 64
 LEAST_GROWTH = 64 << 20
-"""Files here are of some kilobytes; this is what tables and their libraries take for any file."""
+"""Files here are of some kilobytes; this is what the tables of any file may take."""
 THOROUGH = 8
 """Every table is computed of one mutant in so many; kernels, categories and modules of all."""
 MUTANTS_PER_PROCESS = 4000
@@ -152,12 +152,16 @@ def _status(name: str) -> int:
 
 def work(arguments: argparse.Namespace) -> int:
     """The process that opens mutants: a line before each, and its outcome after it."""
+    from mutant_subjects import check_opened
+    from support import SAMPLES
+
     warnings.simplefilter("error")
     with TemporaryDirectory(prefix="mutants-") as name:
         os.environ["WARPLENS_CACHE"] = f"{name}/cache"
         log = os.open(f"{name}/stderr", os.O_CREAT | os.O_RDWR)
         os.dup2(log, 2)
         folder = Path(name)
+        check_opened(SAMPLES[0], {}, thorough=True)  # what loading the libraries takes is not the first mutant's
         for number in range(arguments.first, arguments.first + arguments.count):
             subject, files = made(number, arguments.seed, arguments.kind)
             print(json.dumps({"begins": number}), flush=True)
