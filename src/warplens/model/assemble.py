@@ -211,11 +211,22 @@ def memory_frame(
         if allocation.start_ns is not None and abs(allocation.start_ns - origin) < YEAR_NS
     ]
     damage["out_of_range"] += len(allocations) - len(usable)
+    if not usable:
+        return side_frame("memory", [])
     row_of = {pair: row for row, pair in enumerate(zip(lanes["process"], lanes["thread"], strict=True))}
-    threads = {(allocation.process, allocation.thread) for allocation in usable}
-    lane_of = {thread: row_of.get((str(thread[0]), str(thread[1])), NONE) for thread in threads}
-    rows = [((start_ns or 0) - origin, lane_of[process, thread], *rest) for start_ns, process, thread, *rest in usable]
-    return side_frame("memory", rows).sort("start_ns", maintain_order=True)
+    start_ns, process, thread, *rest = zip(*usable, strict=True)
+    threads = list(zip(process, thread, strict=True))
+    lane_of = {each: row_of.get((str(each[0]), str(each[1])), NONE) for each in set(threads)}
+    columns = [[(ns or 0) - origin for ns in start_ns], [lane_of[each] for each in threads], *rest]
+    return _side_frame_of_columns("memory", columns).sort("start_ns", maintain_order=True)
+
+
+def _side_frame_of_columns(name: str, columns: Sequence[Sequence[object]]) -> pl.DataFrame:
+    schema = SIDE_FRAMES[name]
+    try:
+        return pl.DataFrame(dict(zip(schema, columns, strict=True)), schema=schema, strict=False)
+    except (pl.exceptions.PolarsError, OverflowError):
+        return side_frame(name, list(zip(*columns, strict=True)))
 
 
 def arrows_frame(arrows: Sequence[tuple[int, int]], row_of: Ints) -> pl.DataFrame:

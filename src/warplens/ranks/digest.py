@@ -118,7 +118,7 @@ def _collectives(work: Workspace) -> pl.DataFrame:
         (pl.col("start_ns") + origin).alias("start_ns"),
         (pl.col("start_ns") + pl.col("dur_ns") + origin).alias("end_ns"),
         pl.Series("kind", [_kind(*texts) for texts in frame.select("collective", "kernel").iter_rows()]),
-        pl.Series("module", modules_around(work, owner), dtype=pl.String),
+        modules_around(work, owner),
         pl.col("ranks").fill_null("").alias("group_ranks"),
         pl.col("message_bytes").fill_null(NONE).alias("bytes"),
         pl.col("seq", "peer", "member", "group_size").fill_null(NONE),

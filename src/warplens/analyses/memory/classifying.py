@@ -7,7 +7,6 @@ allocation keeps a sentence on how it was decided.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -26,7 +25,7 @@ from warplens.analyses.memory.categories import (
     WORKSPACES,
 )
 from warplens.analyses.memory.equal_sizes import by_size
-from warplens.analyses.memory.history import NEVER, DeviceHistory
+from warplens.analyses.memory.history import NEVER, DeviceHistory, Ints
 from warplens.analyses.memory.labels import (
     BACKWARD,
     BUILD,
@@ -39,6 +38,7 @@ from warplens.analyses.memory.labels import (
     ZERO_GRAD,
 )
 from warplens.model.memory_facts import Named
+from warplens.model.trace import Bools
 
 PHASES: Final = {FORWARD: 1, RECOMPUTE: 2, BACKWARD: 2, OPTIMIZER: 3, ZERO_GRAD: 3}
 """Passes of a program that follow each other; the other labels belong to none."""
@@ -55,115 +55,158 @@ MOST_WORKSPACES: Final = 4
 """Of one size: a matrix of 4,096 × 4,096 halves has 32 MiB as well, and a model has many."""
 
 
-class Facts(NamedTuple):
-    """Of an allocation and its end, in words of `labels`."""
+FACTS: Final = {"label": pl.String, "end_label": pl.String, "in_module": pl.Boolean}
+"""Of each allocation and its end, in words of `labels`; `in_module`: allocated inside of a module's call."""
+
+
+DECIDED: Final = {"category": pl.String, "how": pl.String, "name": pl.String, "named_module": pl.String}
+Decision = tuple[str, str, str, str]
+
+
+class Case(NamedTuple):
+    """What decides of an allocation without a name; a program has some tens of different ones."""
 
     label: str
+    recorded_label: str
+    """As it is on record, where `label` follows from the rest of the program."""
     end_label: str
-    in_module: bool = False
-    """Allocated inside of a module's call."""
-    stack: int = -1
+    in_module: bool
+    is_before: bool
+    """Allocated before the recording."""
+    stays: bool
+    """Held when the recording ends."""
+    is_left: bool
+    """Its pass ends before it is freed, or with it."""
+    backward_within: bool
+    """A backward pass begins while it is held."""
+    freed_in_backward: bool
 
 
 class Passes:
     """Which pass of the program each event is in: that of the last one before it whose pass is known."""
 
-    def __init__(self, events: int, labelled: Iterable[tuple[int, str]]) -> None:
+    def __init__(self, events: int, labelled: Iterable[tuple[Ints, pl.Series]]) -> None:
+        """`labelled`: events and their labels; where an event has several, the last one counts."""
         phase = np.zeros(events, np.int64)
-        for event, label in labelled:
-            if 0 <= event < events:
-                phase[event] = PHASES.get(label, 0)
+        for numbers, labels in labelled:
+            recorded = (numbers >= 0) & (numbers < events)
+            phases = labels.replace_strict(PHASES, default=0, return_dtype=pl.Int64).to_numpy()
+            phase[numbers[recorded]] = phases[recorded]
         known = np.maximum.accumulate(np.where(phase > 0, np.arange(events), -1)) if events else phase
         self._phase = np.where(known >= 0, phase[np.maximum(known, 0)], 0) if events else phase
         changes = np.flatnonzero(np.diff(self._phase)) + 1 if events else phase
-        starts = np.concatenate([[0], changes]).astype(np.int64)
+        self._starts = np.concatenate([[0], changes]).astype(np.int64)
         self.has_history = events > 1
         """PyTorch's recording keeps one event, or none, where only the state is asked for."""
         self.has_backward = bool((self._phase == PHASES[BACKWARD]).any())
-        backward = starts[self._phase[starts] == PHASES[BACKWARD]] if events else starts[:0]
-        # Lists, because every allocation asks: one number takes numpy as long as a hundred.
-        self._starts: list[int] = starts.tolist()
-        self._backward: list[int] = backward.tolist()
+        self._backward = self._starts[self._phase[self._starts] == PHASES[BACKWARD]] if events else self._starts[:0]
 
-    def at(self, event: int) -> int:
-        """0 where it is not known."""
-        return int(self._phase[event]) if 0 <= event < len(self._phase) else 0
+    def in_backward(self, events: Ints) -> Bools:
+        recorded = (events >= 0) & (events < len(self._phase))
+        phase = self._phase[np.where(recorded, events, 0)] if len(self._phase) else np.zeros(len(events), np.int64)
+        is_backward: Bools = recorded & (phase == PHASES[BACKWARD])
+        return is_backward
 
-    def is_left(self, begin: int, end: int) -> bool:
+    def is_left(self, begin: Ints, end: Ints) -> Bools:
         """Whether the pass of `begin` ends before `end`, or with it."""
-        following = bisect_right(self._starts, max(begin, 0))
-        return following < len(self._starts) and self._starts[following] <= end
+        is_left: Bools = _next_after(self._starts, begin) <= np.minimum(end, NEVER - 1)
+        return is_left
 
-    def backward_within(self, begin: int, end: int) -> bool:
+    def backward_within(self, begin: Ints, end: Ints) -> Bools:
         """Whether a backward pass begins while this is held."""
-        following = bisect_right(self._backward, max(begin, 0))
-        return following < len(self._backward) and self._backward[following] < end
+        is_within: Bools = _next_after(self._backward, begin) < end
+        return is_within
 
 
-def classified(device: DeviceHistory, facts: Sequence[Facts], names: Mapping[int, Sequence[Named]]) -> pl.DataFrame:
+def _next_after(starts: Ints, events: Ints) -> Ints:
+    """Of each event the first of these after it, `NEVER` where none follows."""
+    return np.append(starts, NEVER)[np.searchsorted(starts, np.maximum(events, 0), side="right")]
+
+
+def classified(device: DeviceHistory, facts: pl.DataFrame, names: Mapping[int, Sequence[Named]]) -> pl.DataFrame:
     """What is held with its `category`, `name`, `module` where it has a name, and `how` it was decided.
 
-    `names`: by address.
+    `facts`: a row per allocation with the columns of `FACTS`. `names`: by address.
     """
     held = device.held
-    begins, ends = held["begin"].to_numpy(), held["end"].to_numpy()
-    trains = any(fact.label in (BACKWARD, OPTIMIZER, ZERO_GRAD) for fact in facts)
-    has_stacks = any(fact.label for fact, begin in zip(facts, begins.tolist(), strict=True) if begin >= 0)
+    begin, end = held["begin"].to_numpy(), held["end"].to_numpy()
+    during, has_label = begin >= 0, (facts["label"] != NO_STACK).to_numpy()
+    trains = facts["label"].is_in([BACKWARD, OPTIMIZER, ZERO_GRAD]).any()
     # The threads of the autograd engine have no Python frames: in a program that trains, that is where such come from.
-    labels = [
-        BACKWARD if not fact.label and trains and has_stacks and begin >= 0 else fact.label
-        for fact, begin in zip(facts, begins.tolist(), strict=True)
+    is_engine = ~has_label & during & bool(trains and (has_label & during).any())
+    labels = facts.select(pl.when(pl.Series(is_engine)).then(pl.lit(BACKWARD)).otherwise("label").alias("label"))[
+        "label"
     ]
-    end_labels = zip(ends.tolist(), (fact.end_label for fact in facts), strict=True)
-    passes = Passes(len(device.times_ns), [*end_labels, *zip(begins.tolist(), labels, strict=True)])
-    rows = []
-    addresses, requested = held["address"].to_list(), held["requested_bytes"].to_list()
-    workspaces = _workspaces(labels, facts, ends.tolist(), requested)
-    for number, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
-        named = _named(names.get(addresses[number], ()), begin, end, device)
-        if named is not None:
-            rows.append((KINDS[named.kind], f"named {named.kind} by the capture", named.name, named.module))
-            continue
-        if number in workspaces:
-            library = LIBRARY_BYTES[requested[number]]
-            rows.append((WORKSPACES, f"kept to the end, and of the size of {library}'s workspace", "", ""))
-            continue
-        category, how = _category(labels[number], facts[number], begin, end, passes)
-        rows.append((category, how, "", ""))
-    schema = {"category": pl.String, "how": pl.String, "name": pl.String, "named_module": pl.String}
-    decided = held.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
-    return by_size(decided, [fact.end_label for fact in facts])
+    passes = Passes(len(device.times_ns), [(end, facts["end_label"]), (begin, labels)])
+    cases = facts.select(
+        labels,
+        pl.col("label").alias("recorded_label"),
+        "end_label",
+        "in_module",
+        is_before=pl.Series(~during),
+        stays=pl.Series(end == NEVER),
+        is_left=pl.Series(passes.is_left(begin, end)),
+        backward_within=pl.Series(passes.backward_within(begin, end)),
+        freed_in_backward=pl.Series(passes.in_backward(end)),
+    )
+    decided = _decided(cases, passes)
+    if special := _workspaces(labels, held) | _with_names(device, names):
+        rows = [(row, *texts) for row, texts in special.items()]
+        changed = pl.DataFrame(rows, schema={"row": pl.UInt32, **DECIDED}, orient="row")
+        decided = decided.with_row_index("row").update(changed, on="row").drop("row")
+    return by_size(held.hstack(decided), facts["end_label"])
 
 
-def _workspaces(
-    labels: Sequence[str], facts: Sequence[Facts], ends: Sequence[int], requested: Sequence[int]
-) -> set[int]:
+def _decided(cases: pl.DataFrame, passes: Passes) -> pl.DataFrame:
+    """Category and reason of each allocation, found once for each different case."""
+    different = cases.unique()
+    found = [_category(Case(*case), passes) for case in different.iter_rows()]
+    texts = pl.DataFrame(found, schema={name: DECIDED[name] for name in ("category", "how")}, orient="row")
+    joined = cases.join(different.hstack(texts), on=cases.columns, how="left", maintain_order="left")
+    return joined.select("category", "how", name=pl.lit(""), named_module=pl.lit(""))
+
+
+def _workspaces(labels: pl.Series, held: pl.DataFrame) -> dict[int, Decision]:
     """Allocations that a library's handle keeps, by their size. A few at most: there is one for each handle and stream.
     A product's line allocates its result too, so that a stack with nothing else on record is not one of a product."""
-    of_size: dict[int, list[int]] = {}
-    for number, size in enumerate(requested):
-        if size in LIBRARY_BYTES and ends[number] == NEVER and labels[number] in (FORWARD, BACKWARD, NO_STACK):
-            of_size.setdefault(size, []).append(number)
-    few = {number for numbers in of_size.values() if len(numbers) <= MOST_WORKSPACES for number in numbers}
-    asked = {facts[number].stack for number in few} - {-1}
-    sizes: dict[int, set[int]] = {}
-    for fact, size in zip(facts, requested, strict=True):
-        if fact.stack in asked:
-            sizes.setdefault(fact.stack, set()).add(size)
-    return {number for number in few if facts[number].stack < 0 or len(sizes[facts[number].stack]) > 1}
+    kept = (held["end"] == NEVER) & labels.is_in([FORWARD, BACKWARD, NO_STACK])
+    rows = held.with_row_index("row").filter(kept & pl.col("requested_bytes").is_in(list(LIBRARY_BYTES)))
+    few = rows.filter(pl.len().over("requested_bytes") <= MOST_WORKSPACES)
+    if not len(few):
+        return {}
+    asked = held.filter(pl.col("stack").is_in(few["stack"].implode()))
+    sizes = dict(asked.group_by("stack").agg(pl.col("requested_bytes").n_unique()).iter_rows())
+    return {
+        row: (WORKSPACES, f"kept to the end, and of the size of {LIBRARY_BYTES[size]}'s workspace", "", "")
+        for row, size, stack in few.select("row", "requested_bytes", "stack").iter_rows()
+        if stack < 0 or sizes[stack] > 1
+    }
+
+
+def _with_names(device: DeviceHistory, names: Mapping[int, Sequence[Named]]) -> dict[int, Decision]:
+    if not names:
+        return {}
+    rows = device.held.select("address", "begin", "end").with_row_index("row")
+    found = (
+        (row, _named(names[address], begin, end, device))
+        for row, address, begin, end in rows.filter(pl.col("address").is_in(list(names))).iter_rows()
+    )
+    return {
+        row: (KINDS[named.kind], f"named {named.kind} by the capture", named.name, named.module)
+        for row, named in found
+        if named is not None
+    }
 
 
 def _named(names: Sequence[Named], begin: int, end: int, device: DeviceHistory) -> Named | None:
     """The name of what was at an address while this was held."""
-    if not names:
-        return None
     first_ns = device.time_of(begin) if begin >= 0 else -NEVER
     last_ns = device.time_of(end) if end < len(device.times_ns) else NEVER
     return next((each for each in names if each.kind in KINDS and first_ns <= each.time_ns <= last_ns), None)
 
 
-def _category(label: str, fact: Facts, begin: int, end: int, passes: Passes) -> tuple[str, str]:
-    stays = end == NEVER
+def _category(case: Case, passes: Passes) -> tuple[str, str]:
+    label, stays = case.label, case.stays
     if label == WORKSPACE:
         return WORKSPACES, "allocated by a library's handle"
     if label == CACHE:
@@ -175,55 +218,50 @@ def _category(label: str, fact: Facts, begin: int, end: int, passes: Passes) -> 
             else (TEMPORARY, "freed after the model was built")
         )
     if label in (OPTIMIZER, ZERO_GRAD):
-        kept = stays or (begin >= 0 and passes.is_left(begin, end))
+        kept = stays or (not case.is_before and case.is_left)
         return (
             (STATE, "allocated in the optimizer's step and kept")
             if kept
             else (TEMPORARY, "freed in the same optimizer step")
         )
     if label == BACKWARD:
-        why = "no frames, as on autograd's threads" if fact.label == NO_STACK else "allocated in backward"
-        if begin < 0 or passes.is_left(begin, end):
+        why = "no frames, as on autograd's threads" if case.recorded_label == NO_STACK else "allocated in backward"
+        if case.is_before or case.is_left:
             return GRADIENTS, f"{why}, kept after it"
         return TEMPORARY, f"{why}, freed in the same pass" if not stays else f"{why}, which has not ended"
     if label == RECOMPUTE:
         return ACTIVATIONS, "recomputed in backward"
-    if begin < 0:
-        return _held_before(label, fact, end, passes)
-    return _of_forward(label, fact, begin, end, passes)
+    return _held_before(case, passes) if case.is_before else _of_forward(case, passes)
 
 
-def _held_before(label: str, fact: Facts, end: int, passes: Passes) -> tuple[str, str]:
-    if end == NEVER and fact.in_module and not passes.has_history:
+def _held_before(case: Case, passes: Passes) -> tuple[str, str]:
+    if case.stays and case.in_module and not passes.has_history:
         return ACTIVATIONS, "allocated in a module's forward, held when the snapshot was taken"
-    if end == NEVER:
+    if case.stays:
         return BEFORE, "held from before the recording to its end"
-    if fact.end_label in (BACKWARD, RECOMPUTE) or passes.at(end) == PHASES[BACKWARD]:
+    if case.end_label in (BACKWARD, RECOMPUTE) or case.freed_in_backward:
         return ACTIVATIONS, "allocated before the recording, freed in backward"
-    if fact.end_label == ZERO_GRAD:
+    if case.end_label == ZERO_GRAD:
         return GRADIENTS, "allocated before the recording, freed by zero_grad"
-    return (
-        UNKNOWN,
-        "allocated before the recording" if not label else "allocated before the recording, freed outside backward",
-    )
+    is_known = case.label != NO_STACK
+    return UNKNOWN, "allocated before the recording" + (", freed outside backward" if is_known else "")
 
 
-def _of_forward(label: str, fact: Facts, begin: int, end: int, passes: Passes) -> tuple[str, str]:
-    if label == NO_STACK:
+def _of_forward(case: Case, passes: Passes) -> tuple[str, str]:
+    stays = case.stays
+    if case.label == NO_STACK:
         return UNKNOWN, "no stack and no op on record"
-    if fact.end_label == BACKWARD and end != NEVER:
+    if not stays and (case.end_label == BACKWARD or case.freed_in_backward):
         return ACTIVATIONS, "allocated in forward, freed in backward"
-    if end != NEVER and passes.at(end) == PHASES[BACKWARD]:
-        return ACTIVATIONS, "allocated in forward, freed in backward"
-    if end != NEVER and not passes.is_left(begin, end):
+    if not stays and not case.is_left:
         return TEMPORARY, "allocated and freed in forward"
-    if end == NEVER and fact.in_module:
-        after = ", also after backward" if passes.backward_within(begin, end) else ""
+    if stays and case.in_module:
+        after = ", also after backward" if case.backward_within else ""
         return ACTIVATIONS, f"allocated in a module's forward, held to the end{after}"
-    if passes.backward_within(begin, end):
-        if end == NEVER:
+    if case.backward_within:
+        if stays:
             return UNKNOWN, "allocated outside backward and optimizer, held to the end"
         return ACTIVATIONS, "allocated in forward, held through backward"
-    if end == NEVER and passes.has_backward:
+    if stays and passes.has_backward:
         return ACTIVATIONS, "allocated in forward, its backward not on record"
-    return UNKNOWN, "allocated in forward, held to the end" if end == NEVER else "held over several passes"
+    return UNKNOWN, "allocated in forward, held to the end" if stays else "held over several passes"

@@ -4,7 +4,6 @@ same sizes, so that those on record tell what the others are."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -21,26 +20,34 @@ WITH_TWO_STATES: Final = 3
 Decision = tuple[str, str]
 
 
-def by_size(held: pl.DataFrame, end_labels: Sequence[str]) -> pl.DataFrame:
-    """`held` with other categories where sizes tell more. `end_labels`: by row, the part of the program that frees."""
-    sizes, categories, hows = (held[name].to_list() for name in ("requested_bytes", "category", "how"))
-    gradients = _most_gradients(held)
-    has_optimizer = STATE in categories or OPTIMIZER in end_labels
-    before = [row for row, category in enumerate(categories) if category == BEFORE]
-    decided = _copies(before, sizes, gradients, has_optimizer=has_optimizer)
-    states = {size for size, category in zip(sizes, categories, strict=True) if category == STATE}
-    parameters = {size for size, category in zip(sizes, categories, strict=True) if category == PARAMETERS}
+def by_size(held: pl.DataFrame, end_label: pl.Series) -> pl.DataFrame:
+    """`held` with other categories where sizes tell more. `end_label`: the part of the program that frees."""
+    rows = held.select("requested_bytes", "category", "how", "begin", "end", end_label.alias("end_label"))
+    rows = rows.with_row_index("row")
+    has_optimizer = STATE in held["category"] or OPTIMIZER in end_label
+    before = rows.filter(pl.col("category") == BEFORE).select("row", "requested_bytes")
+    decided = _copies(before, _most_gradients(held), has_optimizer=has_optimizer)
+    states, parameters = (
+        set(rows.filter(pl.col("category") == category)["requested_bytes"].to_list())
+        for category in (STATE, PARAMETERS)
+    )
+    sizes = dict(before.iter_rows())
     parameters |= {sizes[row] for row, (category, _) in decided.items() if category == PARAMETERS}
-    begins, ends = held["begin"].to_list(), held["end"].to_list()
-    for row, category in enumerate(categories):
-        if category == UNKNOWN and begins[row] < 0 and end_labels[row] == OPTIMIZER and sizes[row] in states:
-            decided[row] = STATE, "allocated before the recording, replaced in the optimizer's step"
-        if category == TEMPORARY and ends[row] == NEVER and sizes[row] in parameters and "backward" in hows[row]:
-            decided[row] = GRADIENTS, f"{hows[row]}, and of a parameter's size"
-    for row, (category, how) in decided.items():
-        categories[row], hows[row] = category, how
-    texts = {"category": categories, "how": hows}
-    return held.with_columns(pl.Series(name, values, dtype=pl.String) for name, values in texts.items())
+    replaced = (pl.col("category") == UNKNOWN) & (pl.col("begin") < 0) & (pl.col("end_label") == OPTIMIZER)
+    for row in rows.filter(replaced & pl.col("requested_bytes").is_in(list(states)))["row"]:
+        decided[row] = STATE, "allocated before the recording, replaced in the optimizer's step"
+    unfinished = (pl.col("category") == TEMPORARY) & (pl.col("end") == NEVER) & pl.col("how").str.contains("backward")
+    of_parameter = rows.filter(unfinished & pl.col("requested_bytes").is_in(list(parameters)))
+    for row, how in of_parameter.select("row", "how").iter_rows():
+        decided[row] = GRADIENTS, f"{how}, and of a parameter's size"
+    if not decided:
+        return held
+    changed = pl.DataFrame(
+        [(row, *texts) for row, texts in decided.items()],
+        schema={"row": pl.UInt32, "category": pl.String, "how": pl.String},
+        orient="row",
+    )
+    return held.with_row_index("row").update(changed, on="row").drop("row")
 
 
 def _most_gradients(held: pl.DataFrame) -> Counter[int]:
@@ -55,13 +62,13 @@ def _most_gradients(held: pl.DataFrame) -> Counter[int]:
     return Counter(rows.filter((pl.col("begin") <= most) & (pl.col("end") > most))["requested_bytes"].to_list())
 
 
-def _copies(
-    before: Sequence[int], sizes: Sequence[int], gradients: Counter[int], *, has_optimizer: bool
-) -> dict[int, Decision]:
-    """What was there all the time as often as the gradients: first the parameters, then states."""
+def _copies(before: pl.DataFrame, gradients: Counter[int], *, has_optimizer: bool) -> dict[int, Decision]:
+    """What was there all the time as often as the gradients: first the parameters, then states.
+
+    `before`: rows and sizes of what was held all the time."""
     rows: dict[int, list[int]] = {}
-    for row in before:
-        rows.setdefault(sizes[row], []).append(row)
+    for row, size in before.iter_rows():
+        rows.setdefault(size, []).append(row)
     whole = sum(size * count for size, count in gradients.items())
     copies = 0
     while whole and _like(gradients, rows, copies + 1) >= ENOUGH * whole:

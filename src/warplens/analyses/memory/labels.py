@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
+import numpy as np
+import polars as pl
 
 from warplens.lazy_patterns import LazyPattern
 from warplens.model.user_code import INFRASTRUCTURE
@@ -70,6 +72,10 @@ class StackLabel(msgspec.Struct, frozen=True):
 
 
 NOTHING: Final = StackLabel()
+COLUMNS: Final = {
+    name: pl.Boolean if isinstance(value, bool) else pl.String
+    for name, value in msgspec.structs.asdict(NOTHING).items()
+}
 
 
 class Labels:
@@ -98,6 +104,12 @@ class Labels:
         if stack not in self._known:
             self._known[stack] = self._label(self._stacks[stack])
         return self._known[stack]
+
+    def of_all(self, stacks: pl.Series) -> pl.DataFrame:
+        """The labels of many stacks, a row each."""
+        different, which = np.unique(stacks.to_numpy(), return_inverse=True)
+        rows = [msgspec.structs.astuple(self.of(stack)) for stack in different.tolist()]
+        return pl.DataFrame(rows, schema=COLUMNS, orient="row")[which]
 
     def _label(self, stack: Sequence[int]) -> StackLabel:
         python = [row for row in stack if self._is_python[row]]

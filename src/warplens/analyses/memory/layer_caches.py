@@ -28,15 +28,15 @@ LEAST_SHARE: Final = 0.5
 HOW: Final = "kept by the attention of each layer until the others have run: keys and values"
 
 
-def with_layer_caches(held: pl.DataFrame, layers: list[str]) -> pl.DataFrame:
+def with_layer_caches(held: pl.DataFrame, layers: pl.Series) -> pl.DataFrame:
     """Allocations of a program without a backward pass, with the caches among them.
 
     `layers`: of each the module that made it, by its own number in the model (`Layer_3/Attention_3`), not by pattern.
     """
-    attention = {layer for layer in set(layers) if ATTENTION.search(layer)}
-    is_candidate = np.array([layer in attention for layer in layers], bool)
-    is_candidate &= (
-        held["category"].is_in([TEMPORARY, UNKNOWN, ACTIVATIONS])
+    attention = [layer for layer in layers.unique() if ATTENTION.search(layer)]
+    is_candidate = (
+        layers.is_in(attention)
+        & held["category"].is_in([TEMPORARY, UNKNOWN, ACTIVATIONS])
         & (held["begin"] >= 0)
         & ~held["op"].str.contains(SCORES)
     ).to_numpy()
@@ -44,7 +44,7 @@ def with_layer_caches(held: pl.DataFrame, layers: list[str]) -> pl.DataFrame:
         return held
     begins = np.sort(held["begin"].to_numpy())
     sites = held.select("module", "line", "op", "begin", "end").with_columns(
-        pl.Series("layer", layers, dtype=pl.Categorical).to_physical().cast(pl.Int64),
+        layers.cast(pl.Categorical).to_physical().cast(pl.Int64).alias("layer"),
         pl.Series("row", np.arange(len(held))),
     ).filter(pl.Series(is_candidate))  # fmt: skip
     is_cache = np.zeros(len(held), bool)

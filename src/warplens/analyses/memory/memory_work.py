@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import polars as pl
 
-from warplens.analyses.memory.classifying import Facts, classified
+from warplens.analyses.memory.classifying import classified
 from warplens.analyses.memory.history import NEVER, DeviceHistory, Ints, MemoryHistory
 from warplens.analyses.memory.labels import BACKWARD, LOSS, OPTIMIZER, ZERO_GRAD, Labels
 from warplens.analyses.memory.layer_caches import with_layer_caches
@@ -21,19 +21,14 @@ from warplens.units import format_bytes
 NO_FACTS: Final = MemoryFacts()
 
 
-class TracedPlaces(NamedTuple):
-    """Of each allocation what the trace says of the op that made it; empty texts where it says nothing."""
+TRACED: Final = ("op", "label", "end_label", "module", "line", "layer")
+"""Of each allocation what the trace says of the op that made it; empty texts where it says nothing.
 
-    op: list[str]
-    label: list[str]
-    end_label: list[str]
-    module: list[str]
-    line: list[str]
-    layer: list[str]
-    """The module by its number in the model, of which `module` is the pattern."""
-
-
-Places = Callable[[DeviceHistory], TracedPlaces | None]
+`layer` is the module by its number in the model, of which `module` is the pattern.
+"""
+Places = Callable[[DeviceHistory], pl.DataFrame | None]
+"""Texts of `TRACED`, a row per allocation; None where no trace is joined."""
+TRAINING: Final = (BACKWARD, OPTIMIZER, ZERO_GRAD)
 
 
 @dataclass(frozen=True)
@@ -70,48 +65,34 @@ class MemoryWork:
         return [self._holders(device) for device in self.history.devices]
 
     def _holders(self, device: DeviceHistory) -> Holders:
-        stacks, ends = device.held["stack"].to_list(), device.held["end_stack"].to_list()
-        labels = [self.labels.of(stack) for stack in stacks]
+        made, ended = (self.labels.of_all(device.held[name]) for name in ("stack", "end_stack"))
         traced = self._places(device) if self._places is not None else None
-        found = zip(labels, map(self.labels.of, ends), stacks, strict=True)
+        rows = pl.concat((made, ended.select(pl.all().name.prefix("end_"))), how="horizontal")
         if traced is None:
-            facts = [
-                Facts(label.label, end.label if end.is_marked else "", label.in_module, stack)
-                for label, end, stack in found
-            ]
-        else:  # a mark of the trace decides where the stack has none
-            facts = [
-                Facts(
-                    label.label if label.is_marked else mark or label.label,
-                    (end.is_marked and end.label) or end_mark,
-                    label.in_module or bool(module),
-                    stack,
-                )
-                for (label, end, stack), mark, end_mark, module in zip(
-                    found, traced.label, traced.end_label, traced.module, strict=True
-                )
-            ]
+            rows = rows.with_columns(pl.lit("").alias(f"traced_{name}") for name in TRACED)
+        else:
+            rows = rows.hstack(traced.select(pl.all().name.prefix("traced_")))
+        facts = rows.select(
+            # A mark of the trace decides where the stack has none.
+            pl.when(pl.col("is_marked") | (pl.col("traced_label") == ""))
+            .then("label")
+            .otherwise("traced_label")
+            .alias("label"),
+            pl.when("end_is_marked").then("end_label").otherwise("traced_end_label").alias("end_label"),
+            pl.col("in_module") | (pl.col("traced_module") != ""),
+        )
         held = classified(device, facts, self.facts.names(device.device, self._origin_ns))
-        nothing = [""] * len(held)
-        lines, ops = [label.line for label in labels], [label.op for label in labels]
-        if traced is not None:
-            spelled = same_spelling(lines)
-            lines = [line or spelled(traced.line[row]) for row, line in enumerate(lines)]
-            ops = [traced.op[row] or op for row, op in enumerate(ops)]
-        texts = {
-            "line": lines,
-            "op": ops,
-            "traced_module": traced.module if traced is not None else nothing,
-        }
-        module = pl.when(pl.col("named_module") != "").then("named_module").otherwise("traced_module").alias("module")
-        held = held.with_columns(
-            *(pl.Series(name, values, dtype=pl.String) for name, values in texts.items()),
-            pl.Series("is_loss", [label.is_loss for label in labels], dtype=pl.Boolean),
-        ).with_columns(module, pl.col("is_loss") | pl.col("op").str.contains(LOSS.pattern))
-        held = held.drop("named_module", "traced_module")
-        trains = any({fact.label, fact.end_label} & {BACKWARD, OPTIMIZER, ZERO_GRAD} for fact in facts)
+        lines = _respelled(rows["traced_line"], rows["line"])
+        held = held.hstack(rows.select("line", "op", "traced_op", "traced_module", "is_loss")).with_columns(
+            pl.when(pl.col("line") != "").then("line").otherwise(lines).alias("line"),
+            pl.when(pl.col("traced_op") != "").then("traced_op").otherwise("op").alias("op"),
+            pl.when(pl.col("named_module") != "").then("named_module").otherwise("traced_module").alias("module"),
+        )
+        held = held.with_columns(pl.col("is_loss") | pl.col("op").str.contains(LOSS.pattern))
+        held = held.drop("named_module", "traced_module", "traced_op")
+        trains = facts["label"].is_in(TRAINING).any() or facts["end_label"].is_in(TRAINING).any()
         if traced is not None and not trains:
-            held = with_layer_caches(held, traced.layer)
+            held = with_layer_caches(held, traced["layer"])
         return Holders(device, held)
 
     def quality_notes(self) -> list[Note]:
@@ -126,6 +107,13 @@ class MemoryWork:
             if start > 0:
                 notes.append(Note("memory_not_recorded", 0, f"{format_bytes(start)} of {device.history.device}"))
         return notes
+
+
+def _respelled(lines: pl.Series, of_snapshot: pl.Series) -> pl.Series:
+    """Lines of a trace as the snapshot spells them."""
+    spelled = same_spelling(of_snapshot.unique())
+    respelled: pl.Series = lines.replace({line: spelled(line) for line in lines.unique()})
+    return respelled
 
 
 def same_spelling(lines: Iterable[str]) -> Callable[[str], str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from warplens.analyses.memory.history import HELD, NEVER, DeviceHistory, MemoryHistory
+from warplens.analyses.memory.history import NEVER, DeviceHistory, MemoryHistory
 from warplens.model.trace import Trace
 
 
@@ -31,21 +31,7 @@ def event_rows(trace: Trace, device: str) -> np.ndarray[tuple[int], np.dtype[np.
 
 def _device(device: str, frame: pl.DataFrame) -> DeviceHistory:
     allocated, reserved = frame["allocated_bytes"].to_numpy(), frame["reserved_bytes"].to_numpy()
-    rows: list[list[int]] = []
-    live: dict[int, list[int]] = {}
-    for number, (size, address) in enumerate(frame.select("bytes", "address").iter_rows()):
-        if address < 0:
-            continue
-        if size > 0:
-            live[address] = [address, size, size, number, NEVER, -1, -1]
-            rows.append(live[address])
-        elif size < 0:
-            freed = live.pop(address, None)
-            if freed is None:
-                freed = [address, -size, -size, -1, NEVER, -1, -1]
-                rows.append(freed)
-            freed[4] = number
-    held = pl.DataFrame(rows, schema=HELD, orient="row")
+    held = held_of(frame.select("address", "bytes"))
     first = int(allocated[0]) - int(frame["bytes"][0])
     return DeviceHistory(
         device,
@@ -54,4 +40,32 @@ def _device(device: str, frame: pl.DataFrame) -> DeviceHistory:
         reserved if (reserved >= 0).all() else None,
         held,
         max(0, first),
+    )
+
+
+def held_of(events: pl.DataFrame) -> pl.DataFrame:
+    """Allocations, each with the free that follows it at its address; frees without one end what was there before.
+
+    In the order of the events that show them first.
+    """
+    takes, size = pl.col("bytes") > 0, pl.col("bytes").abs()
+    rows = (
+        events.select(pl.int_range(pl.len(), dtype=pl.Int64).alias("event"), "address", "bytes")
+        .filter((pl.col("address") >= 0) & (pl.col("bytes") != 0))
+        .with_columns(
+            # Of the events at this address the next one and the one before; null where there is none.
+            next_event=pl.col("event").shift(-1).over("address"),
+            next_bytes=pl.col("bytes").shift(-1).over("address"),
+            bytes_before=pl.col("bytes").shift(1).over("address"),
+        )
+    )
+    ends_here = ~takes & ~(pl.col("bytes_before") > 0).fill_null(value=False)
+    return rows.filter(takes | ends_here).select(
+        "address",
+        size,
+        size.alias("requested_bytes"),
+        pl.when(takes).then("event").otherwise(pl.lit(-1, pl.Int64)).alias("begin"),
+        pl.when(~takes).then("event").when(pl.col("next_bytes") < 0).then("next_event").otherwise(NEVER).alias("end"),
+        pl.lit(-1, pl.Int64).alias("stack"),
+        pl.lit(-1, pl.Int64).alias("end_stack"),
     )

@@ -10,7 +10,7 @@ import polars as pl
 from warplens.analyses.memory import profiled
 from warplens.analyses.memory.history import DeviceHistory, Ints
 from warplens.analyses.memory.labels import BACKWARD, CACHE, CACHE_FILE, FORWARD, OPTIMIZER, RECOMPUTE
-from warplens.analyses.memory.memory_work import MemoryWork, TracedPlaces
+from warplens.analyses.memory.memory_work import TRACED, MemoryWork
 from warplens.analyses.memory.replaying import snapshot_history
 from warplens.analyses.memory.same_run import first_ns, tie
 from warplens.analyses.shared import shared
@@ -62,21 +62,20 @@ def _places(work: Workspace) -> pl.DataFrame:
     names = [LABELS.get(phase, FORWARD) for phase in MEANINGS]
     phases = np.where(nearest >= 0, marks[np.maximum(nearest, 0)], len(names))
     label = pl.Series([*names, FORWARD], dtype=pl.String).gather(np.where(inner >= 0, phases, len(names)))
-    layers = [path or "" for path in modules_around(work, inner)]
-    patterns = {path: pattern_of(path) for path in set(layers)}
+    layers = modules_around(work, inner)
     lines = lines_around(work, inner)
     in_cache = np.array([CACHE_FILE.match(text) is not None for text in lines.texts], bool)[lines.codes]
     known = pl.when(pl.Series(in_cache)).then(pl.lit(CACHE)).when(pl.Series(inner) >= 0).then(label)
     return pl.DataFrame({
         "op": trace.names_at(op),
         "label": pl.select(known.otherwise(pl.lit(""))).to_series(),
-        "module": pl.Series([patterns[path] for path in layers], dtype=pl.String),
-        "layer": pl.Series(layers, dtype=pl.String),
+        "module": layers.replace({path: pattern_of(path) for path in layers.unique()}),
+        "layer": layers,
         "line": lines.text(lines.codes),
     })  # fmt: skip
 
 
-def _own_places(work: Workspace, device: DeviceHistory) -> TracedPlaces | None:
+def _own_places(work: Workspace, device: DeviceHistory) -> pl.DataFrame | None:
     """Where the history is the trace's own."""
     rows = profiled.event_rows(work.trace, device.device)
     begin, end = (device.held[name].to_numpy() for name in ("begin", "end"))
@@ -88,7 +87,7 @@ def _row_of(rows: Ints, events: Ints) -> Ints:
     return np.where(known, rows[np.where(known, events, 0)], -1) if len(rows) else np.full(len(events), -1)
 
 
-def _joined_places(work: Workspace, device: DeviceHistory) -> TracedPlaces | None:
+def _joined_places(work: Workspace, device: DeviceHistory) -> pl.DataFrame | None:
     """Where the history is a snapshot's: an event of the trace with the same address, at nearly the same time."""
     memory = work.trace.memory.with_row_index("row")
     memory = memory.filter((pl.col("device") == device.device) & (pl.col("address") >= 0))
@@ -126,12 +125,10 @@ def _nearest(events: pl.DataFrame, device: DeviceHistory, column: str) -> Ints:
     return rows
 
 
-def _of_rows(work: Workspace, begin: Ints, end: Ints) -> TracedPlaces:
+def _of_rows(work: Workspace, begin: Ints, end: Ints) -> pl.DataFrame:
     nothing = pl.DataFrame({name: [""] for name in PLACE})
     places = pl.concat([_places(work), nothing])
     last = len(places) - 1
     made, ended = (places[np.where(rows >= 0, rows, last)] for rows in (begin, end))
-    texts = {name: made[name].to_list() for name in PLACE}
     # A free in the forward pass says nothing of what was freed.
-    end_label = [label if label != FORWARD else "" for label in ended["label"].to_list()]
-    return TracedPlaces(texts["op"], texts["label"], end_label, texts["module"], texts["line"], texts["layer"])
+    return made.with_columns(ended["label"].replace(FORWARD, "").alias("end_label")).select(TRACED)

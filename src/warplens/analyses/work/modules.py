@@ -15,7 +15,7 @@ from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of
 from warplens.model.arrays import sorted_unique
 from warplens.model.kinds import CODE, MODULE_PREFIX, NONE
 from warplens.model.table import Column, Table
-from warplens.model.trace import Bools, Ints
+from warplens.model.trace import Bools, Ints, Trace
 from warplens.model.user_code import FRAME, is_own_frame
 from warplens.passes.climb import CallerContext, climb, climb_context
 
@@ -180,17 +180,19 @@ def _by_code(work: Workspace, passes: Ints, codes: Ints, texts: list[str], name:
 @shared
 def module_paths(work: Workspace) -> dict[int, str]:
     """Path of every module call that launched GPU work."""
-    rows = module_context(work).row
-    return _paths_of_modules(work, rows[rows >= 0])
+    rows, paths = module_context(work).row, _paths(work)
+    return {row: paths[row] for row in sorted_unique(rows[rows >= 0]).tolist()}
 
 
-def modules_around(work: Workspace, rows: Ints) -> list[str]:
+def modules_around(work: Workspace, rows: Ints) -> pl.Series:
     """The path of the nearest module around each host event, through backward ops too; "" outside of any."""
     trace, is_optimizer = work.trace, _calls_of(work, OPTIMIZER_CALLS)
-    is_module = trace.ints("kind") == CODE["module"]
+    is_module = trace.is_kind("module")
     around = climb_context(rows, trace.ints("parent"), trace.ints("forward"), is_module | is_optimizer).row
-    paths = _paths_of_modules(work, around[(around >= 0) & is_module[np.maximum(around, 0)]])
-    return [paths.get(row, OPTIMIZER) if row >= 0 else "" for row in around.tolist()]
+    calls, call_of_row = np.unique(around, return_inverse=True)
+    paths = _paths(work)
+    texts = ["" if call < 0 else paths[call] if is_module[call] else OPTIMIZER for call in calls.tolist()]
+    return pl.Series("module", texts, dtype=pl.String).gather(call_of_row)
 
 
 class Lines(msgspec.Struct, frozen=True):
@@ -216,24 +218,32 @@ def lines_around(work: Workspace, rows: Ints) -> Lines:
     return Lines(code_of_row, [f"{part[0]}:{part[1]} {part[2]}" if part else "" for part in parts])
 
 
-def _paths_of_modules(work: Workspace, rows: Ints) -> dict[int, str]:
-    """Path of each of these module calls, and of those around them."""
-    trace = work.trace
-    is_module = trace.ints("kind") == CODE["module"]
-    parent, names = trace.ints("parent"), trace.ints("name")
-    calls = np.flatnonzero(is_module)
-    outer = dict(zip(calls.tolist(), climb(parent[calls], parent, is_module).tolist(), strict=True))
-    paths: dict[int, str] = {}
-    for row in sorted_unique(rows).tolist():
+class _ModulePaths(dict[int, str]):
+    """Path of each module call that is asked for, and of those around it."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()
+        is_module, parent = trace.is_kind("module"), trace.ints("parent")
+        calls = np.flatnonzero(is_module)
+        self._outer = dict(zip(calls.tolist(), climb(parent[calls], parent, is_module).tolist(), strict=True))
+        self._texts, self._names = trace.names, trace.ints("name")
+
+    def __missing__(self, row: int) -> str:
         chain = []
         at = row
-        while at >= 0 and at not in paths:
+        while at >= 0 and at not in self:
             chain.append(at)
-            at = outer[at]
+            at = self._outer[at]
         for call in reversed(chain):
-            own = trace.names[names[call]].removeprefix(MODULE_PREFIX).replace("/", "∕")
-            paths[call] = _path_inside(paths[outer[call]], own) if outer[call] >= 0 else own
-    return paths
+            own = self._texts[self._names[call]].removeprefix(MODULE_PREFIX).replace("/", "∕")
+            outer = self._outer[call]
+            self[call] = _path_inside(self[outer], own) if outer >= 0 else own
+        return self[row]
+
+
+@shared
+def _paths(work: Workspace) -> _ModulePaths:
+    return _ModulePaths(work.trace)
 
 
 def _path_inside(outer: str, own: str) -> str:
