@@ -31,6 +31,9 @@ const char* const kParts[] = {"external_id", "sequence", "forward_thread", "corr
                               "device",      "stream",   "spec",           "geometry",
                               "collective"};
 static_assert(CategoryRule::kCollective == 1 << 8, "the order of kParts");
+const char* const kMemoryNames[] = {"memory_bytes",   "memory_allocated",   "memory_reserved",
+                                    "memory_address", "memory_device_type", "memory_device"};
+static_assert(sizeof kMemoryNames / sizeof *kMemoryNames == kMemoryInts, "a name each, in the order of ArgField");
 
 const char* type_of(const Column<uint8_t>&) { return "u1"; }
 const char* type_of(const Column<char>&) { return "u1"; }
@@ -74,6 +77,10 @@ void list_arrays(const Reader& reader, std::vector<wl_array>& arrays) {
     list("flow_key", tables.flow_key);
     list("flow_ns", tables.flow_ns);
     list("flow_lane", tables.flow_lane);
+    list("memory_ns", tables.memory_ns);
+    list("memory_process", tables.memory_process);
+    list("memory_thread", tables.memory_thread);
+    for (int field = 0; field < kMemoryInts; ++field) list(kMemoryNames[field], tables.memory[field]);
     list("lane_process", tables.lane_process);
     list("lane_thread", tables.lane_thread);
     list("phase_count", tables.phase_count);

@@ -94,6 +94,7 @@ bool take_arg(Cursor& text, Event& event, Learned& learned, int field) {
     if (field == kOccupancy) return take_occupancy(text, event);
     if (field == kCollective) return take_collective(text, event);
     if (field == kStream) return take_stream(text, event.ints[kStream]);
+    if (field >= kMemory && field < kMemoryEnd) return take_integer(text, event.memory[field - kMemory]);
     int64_t unused;
     Identifier identifier;
     switch (kArgTable[field].type) {

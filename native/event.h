@@ -21,6 +21,7 @@ struct Event {
     uint32_t event_fields = 0;  // a bit for each that is there
     uint64_t arg_fields = 0;
     int64_t ints[kKeptInts];  // -1: absent
+    int64_t memory[kMemoryInts];  // set where `arg_fields` has the field
     Span raws[kKeptRaws - kKeptInts];
     double occupancy = -1;
     bool has_collective = false;
@@ -30,6 +31,9 @@ struct Event {
         for (int64_t& value : ints) value = -1;
     }
     bool has(EventField field) const { return event_fields >> field & 1; }
+    int64_t memory_or(int field, int64_t absent) const {
+        return arg_fields >> field & 1 ? memory[field - kMemory] : absent;
+    }
     const Span& raw(ArgField field) const { return raws[field - kKeptInts]; }
 };
 

@@ -57,8 +57,18 @@ enum ArgField {
     kKeptRaws,
     kOccupancy = kKeptRaws,
     kCollective,
-    kCheckedOnly,
+    // Of an allocation: integers that are kept, but have no value where they are absent.
+    kMemory,
+    kMemoryBytes = kMemory,
+    kMemoryAllocated,
+    kMemoryReserved,
+    kMemoryAddress,
+    kMemoryDeviceType,
+    kMemoryDevice,
+    kMemoryEnd,
+    kCheckedOnly = kMemoryEnd,
 };
+constexpr int kMemoryInts = kMemoryEnd - kMemory;
 
 constexpr Field kArgTable[] = {
     {"External id", Type::kInteger},
@@ -78,7 +88,13 @@ constexpr Field kArgTable[] = {
     {"block", Type::kRaw},
     {"est. achieved occupancy %", Type::kReal},
     {"Collective name", Type::kTextOrNull},
-    // Only checked: events with a collective, allocations and labels are decoded by the reference itself.
+    {"Bytes", Type::kInteger},
+    {"Total Allocated", Type::kInteger},
+    {"Total Reserved", Type::kInteger},
+    {"Addr", Type::kInteger},
+    {"Device Type", Type::kInteger},
+    {"Device Id", Type::kInteger},
+    // Only checked: events with a collective and labels are decoded by the reference itself.
     {"dtype", Type::kTextOrNull},
     {"In msg nelems", Type::kInteger},
     {"Out msg nelems", Type::kInteger},
@@ -90,12 +106,6 @@ constexpr Field kArgTable[] = {
     {"Dst Rank", Type::kInteger},
     {"In split size", Type::kTextOrList},
     {"Out split size", Type::kTextOrList},
-    {"Bytes", Type::kInteger},
-    {"Addr", Type::kInteger},
-    {"Total Allocated", Type::kInteger},
-    {"Total Reserved", Type::kInteger},
-    {"Device Id", Type::kInteger},
-    {"Device Type", Type::kInteger},
     {"name", Type::kScalar},
 };
 constexpr int kArgFields = sizeof(kArgTable) / sizeof(kArgTable[0]);

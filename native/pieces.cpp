@@ -7,13 +7,6 @@ constexpr const char* kTimed = "X";
 
 bool is_flow(Span phase) { return phase.is("s") || phase.is("f"); }
 
-// Events that the reference decodes itself: labels, allocations, begins and ends. A name with escapes may be that of an
-// allocation; the reference sees.
-bool is_for_reference(Span phase, const Text& name) {
-    if (phase.is("M") || phase.is("B") || phase.is("E")) return true;
-    return name.escaped || name.raw.is("[memory]");
-}
-
 std::string lower_case(Span text) {
     std::string lower(text.begin, text.size);
     for (char& letter : lower) {
@@ -66,7 +59,11 @@ bool Pieces::add(const Event& event) {
         if (!add_timed(event)) return false;
     } else if (is_flow(phase)) {
         if (!add_flow_end(event)) return false;
-    } else if (is_for_reference(phase, event.name)) {
+    } else if (phase.is("M")) {
+        append_event(tables.rest_text, event);
+    } else if (decoded(event.name, scratch_).is("[memory]")) {
+        if (!add_allocation(event)) return false;
+    } else if (phase.is("B") || phase.is("E")) {
         append_event(tables.rest_text, event);
     }
     if (event.has_sync_mark) append_event(tables.sync_text, event);
@@ -195,6 +192,18 @@ bool Pieces::add_flow_end(const Event& event) {
     end.key = identifier_code(event.id, flow_keys_);
     end.lane = lane_of(event);
     piece_flows_.push_back(end);
+    return true;
+}
+
+bool Pieces::add_allocation(const Event& event) {
+    int64_t ns;
+    if (!event.has(kTime) || !to_nanoseconds(event.time_us, ns)) return odd("an allocation without a usable time");
+    tables.memory_ns.push(ns);
+    tables.memory_process.push(static_cast<int32_t>(remembered_code(event.process, process_)));
+    tables.memory_thread.push(static_cast<int32_t>(remembered_code(event.thread, thread_)));
+    for (int field = kMemory; field < kMemoryEnd; ++field) {
+        tables.memory[field - kMemory].push(event.memory_or(field, field == kMemoryBytes ? 0 : -1));
+    }
     return true;
 }
 

@@ -38,6 +38,8 @@ struct Tables {
     Column<uint8_t> flow_opens;
     Column<int32_t> flow_key, flow_lane;
     Column<int64_t> flow_ns;
+    Column<int64_t> memory_ns, memory[kMemoryInts];
+    Column<int32_t> memory_process, memory_thread;  // identifiers, likewise those of lanes
     Column<int32_t> lane_process, lane_thread;
     Column<int64_t> phase_count;
     Strings names, specs, geometries, identifiers, flow_keys, categories, phases;
@@ -81,6 +83,7 @@ private:
     bool odd(const char* reason);
     bool add_timed(const Event& event);
     bool add_flow_end(const Event& event);
+    bool add_allocation(const Event& event);
     void count_phase(Span phase);
     Category& category_of(const Text& text);
     uint32_t identifier_code(const Identifier& identifier, Interner& interner);

@@ -20,7 +20,7 @@ extern "C" {
 #define WL_API __attribute__((visibility("default")))
 #endif
 
-#define WL_VERSION 6
+#define WL_VERSION 7
 
 typedef struct wl_reader wl_reader;
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-VERSION: Final = 6
+VERSION: Final = 7
 """Of the C interface; a library that was built from other sources is not used."""
 LIBRARY: Final = Path(__file__).with_name("libwarplens_native.so")
 SWITCH: Final = "WARPLENS_NATIVE"

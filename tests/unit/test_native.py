@@ -108,6 +108,11 @@ HANDED_OVER = {
     "a time of too many digits": (text_of('{"ph":"X","name":"k","ts":1.00000000000000000001,"dur":1}'), "digits"),
     "an event without a time": (text_of('{"ph":"X","name":"k","dur":1}'), "without a time"),
     "a flow without a time": (text_of(f"{{{EVENT}}}", '{"ph":"s","cat":"fwdbwd","id":1}'), "flow"),
+    "an allocation without a time": (text_of(f"{{{EVENT}}}", '{"ph":"i","name":"[memory]"}'), "allocation"),
+    "an allocation beyond 64 bits": (
+        text_of('{"ph":"i","name":"[memory]","ts":1,"args":{"Bytes":9223372036854775808}}'),
+        "64 bits",
+    ),
     "a category beyond ASCII": (text_of('{"ph":"X","cat":"\u212aernel","name":"k","ts":1,"dur":1}'), "ASCII"),
     "a negative zero": (text_of(f'{{{EVENT},"args":{{"est. achieved occupancy %":-0.0}}}}'), "negative zero"),
     "nesting without end": (text_of(f'{{{EVENT},"x":{"[" * 100}{"]" * 100}}}'), "JSON"),
@@ -148,6 +153,11 @@ TAKEN = {
     "more digits than Python converts": text_of(f'{{{EVENT},"x":"}}, {{","y":{"9" * 5000}}}', f"{{{EVENT}}}"),
     "a handle inside a value kept as written": text_of(f'{{{EVENT},"args":{{"stream":"0x1","grid":{{"stream":"0x2"}}}}}}'),
     "more bytes than characters before what looks like a cut": text_of(f'{{{EVENT},"x":"{"ü" * 200}","y":"}}, {{"}}', *(f'{{"ph":"X","cat":"{c}","name":"{c}","ts":1,"dur":1}}' for c in ("cpu_op", "kernel"))),
+    "allocations in any phase but those of labels and flows": text_of(*(f'{{"ph":"{phase}","name":"[memory]","pid":1,"tid":1,"ts":{ts},"dur":1,"args":{{"Bytes":{ts}}}}}' for ts, phase in enumerate("iBECXMstfI"))),
+    "allocations with less than all": text_of(f"{{{EVENT}}}", *(f'{{"ph":"i","name":"[memory]","ts":{ts}{more}}}' for ts, more in enumerate(("", ',"args":null', ',"args":{}', ',"args":{"Device Type":6}', ',"args":{"Device Id":-3,"Addr":0}', ',"args":{"Total Reserved":"7"}')))),
+    "allocations by threads of every type": text_of(f"{{{EVENT}}}", *(f'{{"ph":"i","name":"[memory]","pid":{p},"tid":{t},"ts":5,"args":{{"Bytes":1,"Device Type":{t or 0}}}}}' for p in ('1', '"1"', '"ü"') for t in (0, 1, -900000000000000000, 9223372036854775807))),
+    "an allocation whose name has escapes": text_of(f"{{{EVENT}}}", '{"ph":"i","name":"[\\u006demory]","ts":1,"args":{"Bytes":3}}', '{"ph":"i","name":"[memory]","ts":1,"args":{"Bytes":4}}', '{"ph":"i","name":"[\\u006d]","ts":1}'),
+    "an allocation years before the rest": text_of(f"{{{EVENT}}}", '{"ph":"i","name":"[memory]","ts":-3.9e15,"args":{"Bytes":3}}', '{"ph":"i","name":"[memory]","ts":3.9e15}'),
     "an array's name inside the header": b'{"x":"\\"traceEvents\\":[",' + text_of(f"{{{EVENT}}}")[1:],
 }  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -12,9 +11,8 @@ import numpy.typing as npt
 import polars as pl
 
 from warplens.model.arrays import numbered, order_of, places_by_value
-from warplens.model.event_records import Allocation
 from warplens.model.kinds import CODE, GPU_WORK, KINDS, NESTED, NONE
-from warplens.model.times import MAX_NS, YEAR_NS
+from warplens.model.times import MAX_NS
 from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Bools, Ints, event_column
 from warplens.printable import encodable
 
@@ -200,33 +198,6 @@ def side_of_events(name: str, rows: Sequence[tuple[object, ...]], row_of: Ints) 
     numbers = {column: frame[column].to_numpy() for column in frame.columns if column in EVENT_NUMBERS}
     found = (pl.Series(column, np.where(of >= 0, row_of[of], NONE)) for column, of in numbers.items())
     return frame.lazy().with_columns(*found).filter(pl.col("id") >= 0).cast({"id": pl.UInt32}).sort("id").collect()
-
-
-def memory_frame(
-    allocations: Sequence[Allocation], origin: int, lanes: pl.DataFrame, damage: Counter[str]
-) -> pl.DataFrame:
-    usable = [
-        allocation
-        for allocation in allocations
-        if allocation.start_ns is not None and abs(allocation.start_ns - origin) < YEAR_NS
-    ]
-    damage["out_of_range"] += len(allocations) - len(usable)
-    if not usable:
-        return side_frame("memory", [])
-    row_of = {pair: row for row, pair in enumerate(zip(lanes["process"], lanes["thread"], strict=True))}
-    start_ns, process, thread, *rest = zip(*usable, strict=True)
-    threads = list(zip(process, thread, strict=True))
-    lane_of = {each: row_of.get((str(each[0]), str(each[1])), NONE) for each in set(threads)}
-    columns = [[(ns or 0) - origin for ns in start_ns], [lane_of[each] for each in threads], *rest]
-    return _side_frame_of_columns("memory", columns).sort("start_ns", maintain_order=True)
-
-
-def _side_frame_of_columns(name: str, columns: Sequence[Sequence[object]]) -> pl.DataFrame:
-    schema = SIDE_FRAMES[name]
-    try:
-        return pl.DataFrame(dict(zip(schema, columns, strict=True)), schema=schema, strict=False)
-    except (pl.exceptions.PolarsError, OverflowError):
-        return side_frame(name, list(zip(*columns, strict=True)))
 
 
 def arrows_frame(arrows: Sequence[tuple[int, int]], row_of: Ints) -> pl.DataFrame:

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from warplens.model import assemble
+from warplens.model.allocations import AllocationColumns, columns_of, memory_frame
 from warplens.model.arrays import distinct
 from warplens.model.assemble import Array, EventColumns, FlowEnds
 from warplens.model.codes import Codes
@@ -77,6 +78,7 @@ class TraceBuilder:
         self._flows: list[FlowEnds] = []
         self._arrows: list[tuple[int, int]] = []
         self._allocations: list[Allocation] = []
+        self._allocation_columns: list[AllocationColumns] = []
         self._copies: list[tuple[int, int]] = []
         self._collectives: list[tuple[int, Collective]] = []
         self._frames: dict[_Caller, int] = {}
@@ -191,6 +193,9 @@ class TraceBuilder:
     def add_allocations(self, allocations: Iterable[Allocation]) -> None:
         self._allocations += allocations
 
+    def add_allocation_columns(self, allocations: AllocationColumns) -> None:
+        self._allocation_columns.append(allocations)
+
     def add_flow_ends(
         self,
         opens: Sequence[bool],
@@ -266,6 +271,7 @@ class TraceBuilder:
         self._copies += [(self._size + event, size) for event, size in later._copies]
         self._collectives += [(self._size + event, collective) for event, collective in later._collectives]
         self._allocations += later._allocations
+        self._allocation_columns += later._allocation_columns
         self.process_names |= later.process_names
         self.thread_names |= later.thread_names
         self.damage.update(later.damage)
@@ -279,7 +285,8 @@ class TraceBuilder:
         origin = int(times.start_ns.min()) if len(times.rows) else 0
         start = times.start_ns - origin
         flows = assemble.joined_flows(self._flows)
-        allocating = {(allocation.process, allocation.thread) for allocation in self._allocations}
+        allocations = self._allocation_columns + ([columns_of(self._allocations)] if self._allocations else [])
+        allocating = {thread for part in allocations for thread in part.threads}
         used = assemble.used_lanes(events, flows, [lane in allocating for lane in self.lanes.in_order])
         lane, lanes = assemble.lanes_of(events, times.rows, used, self._lane_labels())
         order = assemble.row_order(events.kind[times.rows], lane, start, times.dur_ns)
@@ -287,7 +294,7 @@ class TraceBuilder:
         frame = assemble.events_frame(events, rows, start[order], times.dur_ns[order], lane[order])
         row_of = np.full(len(events), NONE, np.int64)
         row_of[rows] = np.arange(len(rows))
-        memory = assemble.memory_frame(self._allocations, origin, lanes, self.damage)
+        memory = memory_frame(allocations, origin, lanes, self.damage)
         host_lane = np.cumsum(used) - 1
         arrows = assemble.arrows_frame(self._arrows, row_of)
         counts = [Note(code, count) for code, count in self.damage.items() if count]

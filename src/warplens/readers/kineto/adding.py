@@ -318,7 +318,7 @@ def _allocations(events: Sequence[KinetoEvent]) -> Iterator[Allocation]:
         start_ns,
         [event.pid for event in events],
         [event.tid for event in events],
-        [_memory_device(each.memory_device_type, each.memory_device) for each in args],
+        [memory_device(each.memory_device_type, each.memory_device) for each in args],
         [each.memory_bytes for each in args],
         [each.memory_allocated for each in args],
         [each.memory_reserved for each in args],
@@ -327,6 +327,7 @@ def _allocations(events: Sequence[KinetoEvent]) -> Iterator[Allocation]:
 
 
 @lru_cache
-def _memory_device(type_number: int, number: int) -> str:
+def memory_device(type_number: int, number: int) -> str:
+    """The name of a memory, by the numbers that PyTorch has for its devices."""
     memory = MEMORY_DEVICE_TYPES.get(type_number, f"device type {type_number}")
     return memory if memory == "CPU" else f"{memory} {number}"

@@ -2,7 +2,7 @@
 
 The library (`native/`) takes what profilers write and hands over all else: damage, NaN, keys twice, odd types, numbers
 out of range. What it takes, it adds in the order of `EventReader` and `EventAdder`, so that the trace is the same to
-the last code. Events that are few (labels, allocations, begins and ends, collectives) it leaves as text, which is
+the last code. Events that are few (labels, begins and ends, collectives) it leaves as text, which is
 decoded and added here by the same functions as ever.
 """
 
@@ -12,17 +12,20 @@ import ctypes
 import os
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, count, pairwise
 from typing import Any, Final, cast
 
 import numpy as np
 
 from warplens import native_library
+from warplens.model.allocations import AllocationColumns
+from warplens.model.arrays import numbered
 from warplens.model.assemble import Array
 from warplens.model.builder import TraceBuilder
 from warplens.model.event_records import CallSpec, LaunchGeometry, ThreadId
 from warplens.model.kinds import CODE, OWN_CATEGORIES
+from warplens.model.trace import Ints
 from warplens.native_library import CLOSED, HANDED_OVER
 from warplens.readers.kineto.adding import (
     ARGS_OF_KIND,
@@ -33,6 +36,7 @@ from warplens.readers.kineto.adding import (
     KinetoEvents,
     KinetoFile,
     collective_of,
+    memory_device,
 )
 from warplens.readers.kineto.events import ARRAY_START, BYTE_ORDER_MARK, PIECE_BYTES, array_start, read_header
 from warplens.readers.kineto.records import DECODERS, UNREADABLE, KinetoEvent
@@ -195,6 +199,8 @@ def _fill(builder: TraceBuilder, arrays: dict[str, Array]) -> None:
     identifiers = _identifiers(arrays, "identifiers")
     for process, thread in zip(arrays["lane_process"].tolist(), arrays["lane_thread"].tolist(), strict=True):
         builder.lanes[identifiers[process], identifiers[thread]]
+    if len(arrays["memory_ns"]):
+        builder.add_allocation_columns(_allocations(arrays, identifiers))
     if len(arrays["kind"]):
         builder.add_columns(
             arrays["kind"],
@@ -213,6 +219,27 @@ def _fill(builder: TraceBuilder, arrays: dict[str, Array]) -> None:
             arrays["flow_ns"],
             arrays["flow_lane"],
         )
+
+
+def _allocations(arrays: dict[str, Array], identifiers: Sequence[ThreadId]) -> AllocationColumns:
+    threads, thread = _numbered_pairs(arrays["memory_process"], arrays["memory_thread"])
+    devices, device = _numbered_pairs(arrays["memory_device_type"], arrays["memory_device"])
+    return AllocationColumns(
+        arrays["memory_ns"],
+        None,
+        thread,
+        [(identifiers[process], identifiers[number]) for process, number in threads],
+        device,
+        [memory_device(*each) for each in devices],
+        *(arrays[f"memory_{name}"] for name in ("bytes", "allocated", "reserved", "address")),
+    )
+
+
+def _numbered_pairs(first: Array, second: Array) -> tuple[list[tuple[int, int]], Ints]:
+    """The different pairs, and the number of each pair among them."""
+    (firsts, one), (seconds, other) = numbered(first), numbered(second)
+    pairs, number = numbered(one * len(seconds) + other)
+    return [(int(firsts[pair // len(seconds)]), int(seconds[pair % len(seconds)])) for pair in pairs.tolist()], number
 
 
 def _strings(arrays: dict[str, Array], name: str) -> list[bytes]:
