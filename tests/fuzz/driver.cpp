@@ -33,7 +33,8 @@ const char* const kWords[] = {
     "\"cat\":\"cuda_sync\"", "\"cat\":\"Kernel\"", "\"cat\":\"warplens.x\"", "\"name\":\"[memory]\"", "\"ts\":1.5",
     "\"dur\":2", "\"pid\":1", "\"tid\":\"a\"", "\"id\":null", "\"args\":{", "\"External id\":1", "\"stream\":\"7\"",
     "\"grid\":[1,2,3]", "\"Input Dims\":[[1,2],[]]", "\"Collective name\":\"x\"", "\"Process Group Ranks\":[0,1]",
-    "\"est. achieved occupancy %\":1", "\"bytes\":5", "\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xff",
+    "\"est. achieved occupancy %\":1", "\"bytes\":5", "\"Bytes\":-512", "\"Device Type\":1",
+    "\"Total Reserved\":9", "\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xff",
 };
 
 using Input = std::vector<uint8_t>;
