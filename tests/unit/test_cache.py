@@ -403,3 +403,18 @@ def test_what_is_not_a_plain_file_is_not_waited_for(
         path.symlink_to("/dev/zero" if kind == "device" else tmp_path / "moved")
     warplens.open(trace_file)
     assert len(reads) == 2
+
+
+def test_long_texts_are_packed_and_come_back_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_entries, "LARGE_TEXT_BYTES", 10_000)
+    names = pl.DataFrame({"kernel": [f"void user_{number}::kernel<float, 64>(float*, int)" for number in range(2_000)]})
+    frames = {"texts": names, "numbers": pl.DataFrame({"id": range(10_000)}), "short": names.head(100)}
+    name = f"{'0' * 32}-{'0' * 8}"
+    cache_entries.save(name, b"{}", frames)
+    sizes = {file.stem: file.stat().st_size for file in entry().iterdir()}
+    assert sizes["texts"] < names.estimated_size() / 3
+    assert sizes["numbers"] >= 8 * 10_000
+    assert sizes["short"] >= names.head(100).estimated_size()
+    loaded = cache_entries.load(name)
+    assert loaded is not None
+    assert all(loaded.frames[each].equals(frame) for each, frame in frames.items())

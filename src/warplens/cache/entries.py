@@ -25,6 +25,8 @@ SEAL: Final = "seal"
 """The hashes of the other files, with a code over them that takes the user's key to make."""
 LARGE_BYTES: Final = 1 << 20
 """Larger frames are Arrow files of their own: as streams they would be copied in memory."""
+LARGE_TEXT_BYTES: Final = 32 << 20
+"""Larger frames with texts are packed: names repeat each other, and to write and hash all of them takes longer."""
 SMALL: Final = "small.arrows"
 """All other frames, as streams: of forty files, most of the time would go into opening them."""
 Compression = Literal["uncompressed", "lz4"]
@@ -73,13 +75,20 @@ def save(
             (staging / HEAD).write_bytes(head)
             large = {frame_name for frame_name, frame in frames.items() if frame.estimated_size() > LARGE_BYTES}
             for frame_name in large:
-                frames[frame_name].write_ipc(staging / f"{frame_name}.arrow", compression=compression)
+                frame = frames[frame_name]
+                frame.write_ipc(
+                    staging / f"{frame_name}.arrow", compression="lz4" if _is_long_text(frame) else compression
+                )
             small = {each: _stream(frame, compression) for each, frame in frames.items() if each not in large}
             (staging / SMALL).write_bytes(_packed(small))
             digests = {file.name: _digest(file) for file in staging.iterdir()}
             (staging / SEAL).write_bytes(place.sealed(name, msgspec.json.encode(digests)))
         if evicts:
             place.evict(target)
+
+
+def _is_long_text(frame: pl.DataFrame) -> bool:
+    return frame.estimated_size() > LARGE_TEXT_BYTES and pl.String in frame.dtypes
 
 
 def _stream(frame: pl.DataFrame, compression: Compression) -> bytes:
