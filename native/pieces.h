@@ -39,7 +39,7 @@ struct Tables {
     Column<int32_t> flow_key, flow_lane;
     Column<int64_t> flow_ns;
     Column<int64_t> memory_ns, memory[kMemoryInts];
-    Column<int32_t> memory_process, memory_thread;  // identifiers, likewise those of lanes
+    Column<int32_t> memory_process, memory_thread;  // numbers of `identifiers`, as in `lane_process`
     Column<int32_t> lane_process, lane_thread;
     Column<int64_t> phase_count;
     Strings names, specs, geometries, identifiers, flow_keys, categories, phases;

@@ -243,7 +243,7 @@ def main(words: Sequence[str] | None = None) -> int:
     add("--first", type=int, default=0, help="number of the first one")
     add("--seed", type=int, default=1)
     add("--kind", action="append", default=[], help="only this reader; repeatable")
-    add("--out", type=Path, default=Path("mutants"), help="folder for failures and the report (default mutants)")
+    add("--out", type=Path, default=Path("build/mutants"), help="folder for failures and the report")
     add("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(words)
     if arguments.worker:

@@ -202,3 +202,23 @@ def test_lists_are_the_same_however_a_file_was_indented(indent: int | str | None
     trace = built(builder)
     assert trace.specs.row(0) == tuple(json.dumps(part) for part in lists)
     assert trace.geometries.row(0)[:2] == ("[4, 2, 1]", "[128, 1, 1]")
+
+
+@pytest.mark.parametrize("start_ns", [-(2**63), -(2**63) + 1, 2**63 - 1, 2**64, -(2**70), None])
+def test_allocations_at_impossible_times_are_counted(start_ns: int | None) -> None:
+    builder = TraceBuilder()
+    builder.add("op", "aten::mm", 0, 10, lane=builder.lanes[1, 2])
+    builder.add_allocations([Allocation(start_ns, 1, 2, "GPU 0", 512), Allocation(5, 1, 2, "GPU 0", 256)])
+    trace = built(builder)
+    assert trace.memory["bytes"].to_list() == [256]
+    assert counts(trace) == {"out_of_range": 1}
+
+
+@pytest.mark.parametrize("size", [-(2**63), 2**63 - 1, 2**50, -(2**50)])
+def test_allocations_of_impossible_sizes_are_counted(size: int) -> None:
+    builder = TraceBuilder()
+    builder.add("op", "aten::mm", 0, 10, lane=builder.lanes[1, 2])
+    builder.add_allocations([Allocation(5, 1, 2, "GPU 0", size, address=64), Allocation(6, 1, 2, "GPU 0", 256)])
+    trace = built(builder)
+    assert trace.memory["bytes"].to_list() == [256]
+    assert counts(trace) == {"out_of_range": 1}

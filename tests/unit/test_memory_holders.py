@@ -75,6 +75,16 @@ def test_a_handles_workspace_is_known_by_its_function() -> None:
     assert label(make, frame("??", 0, "at::cuda::getCurrentCUDABlasHandle()"), MAIN).label == "workspace"
 
 
+def test_what_has_no_line_keeps_none_where_a_files_name_is_empty(tmp_path: Path) -> None:
+    """The name ends in a slash, so that without its folders nothing is left of it."""
+    gpu = Allocator()
+    gpu.alloc(4 * MB, [frame("weird/", 3, "fn"), MAIN])
+    gpu.alloc(2 * MB, THREAD)
+    profile = warplens.open(written(tmp_path / "s.pickle", snapshot(gpu)))
+    lines = dict(profile.table("allocations").frame.select("live_at_end_bytes", "line").iter_rows())
+    assert lines == {4 * MB: "weird/:3 fn", 2 * MB: ""}
+
+
 @pytest.mark.parametrize("count", [1, 5])
 def test_matrices_of_a_workspaces_size_are_no_workspaces(count: int, tmp_path: Path) -> None:
     """One that its line alone allocates, and many of them: a model has more matrices than a process has handles."""

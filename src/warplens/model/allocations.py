@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 import polars as pl
 
+from warplens.model.arrays import fitting
 from warplens.model.codes import Codes
 from warplens.model.event_records import Allocation, Lane
 from warplens.model.kinds import NONE
 from warplens.model.times import YEAR_NS, clamped
 from warplens.model.trace import SIDE_FRAMES, Bools, Ints
+
+MOST_BYTES: Final = 2**50
+"""No allocation is this large: such a size is damage, and sums of them would not fit in 64 bits."""
 
 
 class AllocationColumns(msgspec.Struct, frozen=True):
@@ -43,22 +47,21 @@ def columns_of(allocations: Sequence[Allocation]) -> AllocationColumns:
         list(threads),
         devices.of(device).astype(np.int64),
         list(devices),
-        *map(_fitting, sizes),
+        *map(_ints, sizes),
     )
 
 
-def _fitting(values: Sequence[Any]) -> Ints:
-    """Those beyond 64 bits are absent (-1): no machine has so many bytes."""
+def _ints(values: Sequence[Any]) -> Ints:
     try:
         return np.array(values, np.int64)
     except OverflowError:
-        return np.array([value if -(2**63) <= value < 2**63 else NONE for value in values], np.int64)
+        return np.array([fitting(value) for value in values], np.int64)
 
 
 def memory_frame(
     parts: Sequence[AllocationColumns], origin: int, lanes: pl.DataFrame, damage: Counter[str]
 ) -> pl.DataFrame:
-    """`Trace.memory`; times too far from the others are damage, which is counted."""
+    """`Trace.memory`; times too far from the others and impossible sizes are damage, which is counted."""
     row_of = {pair: row for row, pair in enumerate(zip(lanes["process"], lanes["thread"], strict=True))}
     frames = [_frame(part, origin, row_of, damage) for part in parts]
     return pl.concat([pl.DataFrame(schema=SIDE_FRAMES["memory"]), *frames]).sort("start_ns", maintain_order=True)
@@ -68,7 +71,7 @@ def _frame(
     part: AllocationColumns, origin: int, row_of: dict[tuple[str, str], int], damage: Counter[str]
 ) -> pl.DataFrame:
     start = part.start_ns - origin
-    usable = np.abs(start) < YEAR_NS
+    usable = (start > -YEAR_NS) & (start < YEAR_NS) & (part.bytes > -MOST_BYTES) & (part.bytes < MOST_BYTES)
     if part.has_start is not None:
         usable &= part.has_start
     damage["out_of_range"] += int(np.count_nonzero(~usable))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from warplens.model.arrays import numbered, order_of, places_by_value
+from warplens.model.arrays import fitting, numbered, order_of, places_by_value
 from warplens.model.kinds import CODE, GPU_WORK, KINDS, NESTED, NONE
 from warplens.model.times import MAX_NS
 from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Bools, Ints, event_column
@@ -170,8 +170,8 @@ def side_frame(name: str, rows: Sequence[tuple[object, ...]]) -> pl.DataFrame:
     try:
         return pl.DataFrame(rows, schema=SIDE_FRAMES[name], orient="row", strict=False)
     except (pl.exceptions.PolarsError, OverflowError):
-        fitting = [[_fitting(value) for value in row] for row in rows]
-        return pl.DataFrame(fitting, schema=SIDE_FRAMES[name], orient="row", strict=False)
+        shorter = [[fitting(value) for value in row] for row in rows]
+        return pl.DataFrame(shorter, schema=SIDE_FRAMES[name], orient="row", strict=False)
 
 
 def one_line(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
@@ -182,11 +182,6 @@ def one_line(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     rewritten = [name for name in columns if frame[name].str.contains(r"\n|,[^ ]").any()]
     tidy = (pl.col(name).str.replace_all(r"\s*\n\s*", "").str.replace_all(r", ?([^ ])", ", ${1}") for name in rewritten)
     return frame.with_columns(*tidy)
-
-
-def _fitting(value: object) -> object:
-    """The value, or -1 (absent) for a number beyond 64 bits: no file holds so many bytes or elements."""
-    return value if not isinstance(value, int) or -(2**63) <= value < 2**63 else NONE
 
 
 def side_of_events(name: str, rows: Sequence[tuple[object, ...]], row_of: Ints) -> pl.DataFrame:

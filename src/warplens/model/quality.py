@@ -94,7 +94,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "negative_duration": (WARNING, "{count:event} with a negative duration; counted as 0"),
     "out_of_range": (
         WARNING,
-        "{count:event} with impossible times (missing, NaN, infinite or off by years); skipped",
+        "{count:event} with impossible times (missing, NaN, infinite or off by years) or sizes; skipped",
     ),
     "unclosed": (WARNING, "{count:begin/end event} without a partner; skipped"),
     "chrome": (

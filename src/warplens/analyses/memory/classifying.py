@@ -24,7 +24,7 @@ from warplens.analyses.memory.categories import (
     UNKNOWN,
     WORKSPACES,
 )
-from warplens.analyses.memory.equal_sizes import by_size
+from warplens.analyses.memory.equal_sizes import by_size, with_texts
 from warplens.analyses.memory.history import NEVER, DeviceHistory, Ints
 from warplens.analyses.memory.labels import (
     BACKWARD,
@@ -47,20 +47,13 @@ KINDS: Final = {
     "parameter": PARAMETERS, "buffer": PARAMETERS, "gradient": GRADIENTS, "optimizer": STATE, "optimizer state": STATE,
     "kv cache": KV_CACHE,
 }  # fmt: skip
-
-
 LIBRARY_BYTES: Final = {32 << 20: "cuBLAS", 8_519_680: "cuBLAS", 1 << 20: "cuBLASLt"}
 """What PyTorch asks for as the workspace of a library's handle: on Hopper and later, on older GPUs, for cuBLASLt."""
 MOST_WORKSPACES: Final = 4
 """Of one size: a matrix of 4,096 × 4,096 halves has 32 MiB as well, and a model has many."""
-
-
-FACTS: Final = {"label": pl.String, "end_label": pl.String, "in_module": pl.Boolean}
-"""Of each allocation and its end, in words of `labels`; `in_module`: allocated inside of a module's call."""
-
-
-DECIDED: Final = {"category": pl.String, "how": pl.String, "name": pl.String, "named_module": pl.String}
-Decision = tuple[str, str, str, str]
+DECIDED: Final = ("category", "how", "name", "named_module")
+"""What is decided of an allocation."""
+Decided = tuple[str, str, str, str]
 
 
 class Case(NamedTuple):
@@ -109,6 +102,7 @@ class Passes:
 
     def is_left(self, begin: Ints, end: Ints) -> Bools:
         """Whether the pass of `begin` ends before `end`, or with it."""
+        # Where no pass follows, both may be `NEVER`, and the pass of `begin` has not ended.
         is_left: Bools = _next_after(self._starts, begin) <= np.minimum(end, NEVER - 1)
         return is_left
 
@@ -126,7 +120,8 @@ def _next_after(starts: Ints, events: Ints) -> Ints:
 def classified(device: DeviceHistory, facts: pl.DataFrame, names: Mapping[int, Sequence[Named]]) -> pl.DataFrame:
     """What is held with its `category`, `name`, `module` where it has a name, and `how` it was decided.
 
-    `facts`: a row per allocation with the columns of `FACTS`. `names`: by address.
+    `facts`: of each allocation its `label` and that of its end (`end_label`), in words of `labels`, and whether it was
+    allocated inside of a module's call (`in_module`). `names`: by address.
     """
     held = device.held
     begin, end = held["begin"].to_numpy(), held["end"].to_numpy()
@@ -134,9 +129,8 @@ def classified(device: DeviceHistory, facts: pl.DataFrame, names: Mapping[int, S
     trains = facts["label"].is_in([BACKWARD, OPTIMIZER, ZERO_GRAD]).any()
     # The threads of the autograd engine have no Python frames: in a program that trains, that is where such come from.
     is_engine = ~has_label & during & bool(trains and (has_label & during).any())
-    labels = facts.select(pl.when(pl.Series(is_engine)).then(pl.lit(BACKWARD)).otherwise("label").alias("label"))[
-        "label"
-    ]
+    engine_or_label = pl.when(pl.Series(is_engine)).then(pl.lit(BACKWARD)).otherwise("label")
+    labels = facts.select(engine_or_label.alias("label")).to_series()
     passes = Passes(len(device.times_ns), [(end, facts["end_label"]), (begin, labels)])
     cases = facts.select(
         labels,
@@ -149,24 +143,20 @@ def classified(device: DeviceHistory, facts: pl.DataFrame, names: Mapping[int, S
         backward_within=pl.Series(passes.backward_within(begin, end)),
         freed_in_backward=pl.Series(passes.in_backward(end)),
     )
-    decided = _decided(cases, passes)
-    if special := _workspaces(labels, held) | _with_names(device, names):
-        rows = [(row, *texts) for row, texts in special.items()]
-        changed = pl.DataFrame(rows, schema={"row": pl.UInt32, **DECIDED}, orient="row")
-        decided = decided.with_row_index("row").update(changed, on="row").drop("row")
+    decided = with_texts(_decided(cases, passes), DECIDED, _workspaces(labels, held) | _with_names(device, names))
     return by_size(held.hstack(decided), facts["end_label"])
 
 
 def _decided(cases: pl.DataFrame, passes: Passes) -> pl.DataFrame:
     """Category and reason of each allocation, found once for each different case."""
-    different = cases.unique()
-    found = [_category(Case(*case), passes) for case in different.iter_rows()]
-    texts = pl.DataFrame(found, schema={name: DECIDED[name] for name in ("category", "how")}, orient="row")
-    joined = cases.join(different.hstack(texts), on=cases.columns, how="left", maintain_order="left")
+    different = cases.select(Case._fields).unique()
+    reasons = [_category(Case(*case), passes) for case in different.iter_rows()]
+    texts = pl.DataFrame(reasons, schema=dict.fromkeys(DECIDED[:2], pl.String), orient="row")
+    joined = cases.join(different.hstack(texts), on=Case._fields, how="left", maintain_order="left")
     return joined.select("category", "how", name=pl.lit(""), named_module=pl.lit(""))
 
 
-def _workspaces(labels: pl.Series, held: pl.DataFrame) -> dict[int, Decision]:
+def _workspaces(labels: pl.Series, held: pl.DataFrame) -> dict[int, Decided]:
     """Allocations that a library's handle keeps, by their size. A few at most: there is one for each handle and stream.
     A product's line allocates its result too, so that a stack with nothing else on record is not one of a product."""
     kept = (held["end"] == NEVER) & labels.is_in([FORWARD, BACKWARD, NO_STACK])
@@ -183,17 +173,17 @@ def _workspaces(labels: pl.Series, held: pl.DataFrame) -> dict[int, Decision]:
     }
 
 
-def _with_names(device: DeviceHistory, names: Mapping[int, Sequence[Named]]) -> dict[int, Decision]:
+def _with_names(device: DeviceHistory, names: Mapping[int, Sequence[Named]]) -> dict[int, Decided]:
     if not names:
         return {}
     rows = device.held.select("address", "begin", "end").with_row_index("row")
-    found = (
+    named_rows = (
         (row, _named(names[address], begin, end, device))
         for row, address, begin, end in rows.filter(pl.col("address").is_in(list(names))).iter_rows()
     )
     return {
         row: (KINDS[named.kind], f"named {named.kind} by the capture", named.name, named.module)
-        for row, named in found
+        for row, named in named_rows
         if named is not None
     }
 

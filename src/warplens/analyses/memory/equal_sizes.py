@@ -4,6 +4,7 @@ same sizes, so that those on record tell what the others are."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -40,14 +41,20 @@ def by_size(held: pl.DataFrame, end_label: pl.Series) -> pl.DataFrame:
     of_parameter = rows.filter(unfinished & pl.col("requested_bytes").is_in(list(parameters)))
     for row, how in of_parameter.select("row", "how").iter_rows():
         decided[row] = GRADIENTS, f"{how}, and of a parameter's size"
-    if not decided:
-        return held
-    changed = pl.DataFrame(
-        [(row, *texts) for row, texts in decided.items()],
-        schema={"row": pl.UInt32, "category": pl.String, "how": pl.String},
-        orient="row",
-    )
-    return held.with_row_index("row").update(changed, on="row").drop("row")
+    return with_texts(held, ("category", "how"), decided)
+
+
+def with_texts(frame: pl.DataFrame, columns: Sequence[str], texts: Mapping[int, Sequence[str]]) -> pl.DataFrame:
+    """The frame with other texts in some rows.
+
+    >>> with_texts(pl.DataFrame({"name": ["a", "b"]}), ["name"], {1: ["c"]})["name"].to_list()
+    ['a', 'c']
+    """
+    if not texts:
+        return frame
+    rows = [(row, *values) for row, values in texts.items()]
+    changed = pl.DataFrame(rows, schema={"row": pl.UInt32, **dict.fromkeys(columns, pl.String)}, orient="row")
+    return frame.with_row_index("row").update(changed, on="row").drop("row")
 
 
 def _most_gradients(held: pl.DataFrame) -> Counter[int]:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-import numpy as np
 import polars as pl
 
 from warplens.lazy_patterns import LazyPattern
+from warplens.model.arrays import numbered
 from warplens.model.user_code import INFRASTRUCTURE
 
 BUILD, FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, ZERO_GRAD, CACHE, WORKSPACE = (
@@ -107,7 +107,7 @@ class Labels:
 
     def of_all(self, stacks: pl.Series) -> pl.DataFrame:
         """The labels of many stacks, a row each."""
-        different, which = np.unique(stacks.to_numpy(), return_inverse=True)
+        different, which = numbered(stacks.to_numpy())
         rows = [msgspec.structs.astuple(self.of(stack)) for stack in different.tolist()]
         return pl.DataFrame(rows, schema=COLUMNS, orient="row")[which]
 

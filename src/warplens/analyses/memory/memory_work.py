@@ -112,7 +112,7 @@ class MemoryWork:
 def _respelled(lines: pl.Series, of_snapshot: pl.Series) -> pl.Series:
     """Lines of a trace as the snapshot spells them."""
     spelled = same_spelling(of_snapshot.unique())
-    respelled: pl.Series = lines.replace({line: spelled(line) for line in lines.unique()})
+    respelled: pl.Series = lines.replace({line: spelled(line) for line in lines.unique() if line})
     return respelled
 
 

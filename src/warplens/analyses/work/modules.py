@@ -12,7 +12,7 @@ from warplens.analyses.missing_data import NO_STACKS, quality_note_or
 from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import EVENTS, PERCENT
 from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of
-from warplens.model.arrays import sorted_unique
+from warplens.model.arrays import numbered, sorted_unique
 from warplens.model.kinds import CODE, MODULE_PREFIX, NONE
 from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints, Trace
@@ -189,7 +189,7 @@ def modules_around(work: Workspace, rows: Ints) -> pl.Series:
     trace, is_optimizer = work.trace, _calls_of(work, OPTIMIZER_CALLS)
     is_module = trace.is_kind("module")
     around = climb_context(rows, trace.ints("parent"), trace.ints("forward"), is_module | is_optimizer).row
-    calls, call_of_row = np.unique(around, return_inverse=True)
+    calls, call_of_row = numbered(around)
     paths = _paths(work)
     texts = ["" if call < 0 else paths[call] if is_module[call] else OPTIMIZER for call in calls.tolist()]
     return pl.Series("module", texts, dtype=pl.String).gather(call_of_row)
@@ -219,7 +219,7 @@ def lines_around(work: Workspace, rows: Ints) -> Lines:
 
 
 class _ModulePaths(dict[int, str]):
-    """Path of each module call that is asked for, and of those around it."""
+    """Path of each module call: made when it is asked for by subscript, with those of the calls around it."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()

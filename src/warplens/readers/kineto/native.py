@@ -20,12 +20,11 @@ import numpy as np
 
 from warplens import native_library
 from warplens.model.allocations import AllocationColumns
-from warplens.model.arrays import numbered
+from warplens.model.arrays import distinct
 from warplens.model.assemble import Array
 from warplens.model.builder import TraceBuilder
 from warplens.model.event_records import CallSpec, LaunchGeometry, ThreadId
 from warplens.model.kinds import CODE, OWN_CATEGORIES
-from warplens.model.trace import Ints
 from warplens.native_library import CLOSED, HANDED_OVER
 from warplens.readers.kineto.adding import (
     ARGS_OF_KIND,
@@ -222,8 +221,8 @@ def _fill(builder: TraceBuilder, arrays: dict[str, Array]) -> None:
 
 
 def _allocations(arrays: dict[str, Array], identifiers: Sequence[ThreadId]) -> AllocationColumns:
-    threads, thread = _numbered_pairs(arrays["memory_process"], arrays["memory_thread"])
-    devices, device = _numbered_pairs(arrays["memory_device_type"], arrays["memory_device"])
+    threads, thread = distinct(arrays["memory_process"], arrays["memory_thread"])
+    devices, device = distinct(arrays["memory_device_type"], arrays["memory_device"])
     return AllocationColumns(
         arrays["memory_ns"],
         None,
@@ -233,13 +232,6 @@ def _allocations(arrays: dict[str, Array], identifiers: Sequence[ThreadId]) -> A
         [memory_device(*each) for each in devices],
         *(arrays[f"memory_{name}"] for name in ("bytes", "allocated", "reserved", "address")),
     )
-
-
-def _numbered_pairs(first: Array, second: Array) -> tuple[list[tuple[int, int]], Ints]:
-    """The different pairs, and the number of each pair among them."""
-    (firsts, one), (seconds, other) = numbered(first), numbered(second)
-    pairs, number = numbered(one * len(seconds) + other)
-    return [(int(firsts[pair // len(seconds)]), int(seconds[pair % len(seconds)])) for pair in pairs.tolist()], number
 
 
 def _strings(arrays: dict[str, Array], name: str) -> list[bytes]:
