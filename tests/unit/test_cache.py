@@ -405,7 +405,7 @@ def test_what_is_not_a_plain_file_is_not_waited_for(
     assert len(reads) == 2
 
 
-def test_long_texts_are_packed_and_come_back_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_are_packed_and_come_back_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_entries, "LARGE_TEXT_BYTES", 10_000)
     names = pl.DataFrame({"kernel": [f"void user_{number}::kernel<float, 64>(float*, int)" for number in range(2_000)]})
     frames = {"texts": names, "numbers": pl.DataFrame({"id": range(10_000)}), "short": names.head(100)}

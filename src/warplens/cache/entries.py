@@ -76,9 +76,8 @@ def save(
             large = {frame_name for frame_name, frame in frames.items() if frame.estimated_size() > LARGE_BYTES}
             for frame_name in large:
                 frame = frames[frame_name]
-                frame.write_ipc(
-                    staging / f"{frame_name}.arrow", compression="lz4" if _is_long_text(frame) else compression
-                )
+                packing: Compression = "lz4" if _is_long_text(frame) else compression
+                frame.write_ipc(staging / f"{frame_name}.arrow", compression=packing)
             small = {each: _stream(frame, compression) for each, frame in frames.items() if each not in large}
             (staging / SMALL).write_bytes(_packed(small))
             digests = {file.name: _digest(file) for file in staging.iterdir()}

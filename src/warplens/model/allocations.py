@@ -38,6 +38,7 @@ class AllocationColumns(msgspec.Struct, frozen=True):
 
 
 def columns_of(allocations: Sequence[Allocation]) -> AllocationColumns:
+    """Those of a reader that adds them one by one; at least one."""
     start_ns, process, thread, device, *sizes = zip(*allocations, strict=True)
     threads, devices = Codes[Lane](), Codes[str]()
     return AllocationColumns(
@@ -70,7 +71,7 @@ def memory_frame(
 def _frame(
     part: AllocationColumns, origin: int, row_of: dict[tuple[str, str], int], damage: Counter[str]
 ) -> pl.DataFrame:
-    start = part.start_ns - origin
+    start = part.start_ns - origin  # what does not fit in 64 bits ends far beyond a year: the origin is within `MAX_NS`
     usable = (start > -YEAR_NS) & (start < YEAR_NS) & (part.bytes > -MOST_BYTES) & (part.bytes < MOST_BYTES)
     if part.has_start is not None:
         usable &= part.has_start

@@ -194,6 +194,7 @@ class TraceBuilder:
         self._allocations += allocations
 
     def add_allocation_columns(self, allocations: AllocationColumns) -> None:
+        """The same as columns."""
         self._allocation_columns.append(allocations)
 
     def add_flow_ends(

@@ -34,6 +34,7 @@ from warplens.analyses.memory.labels import (
     NO_STACK,
     OPTIMIZER,
     RECOMPUTE,
+    TRAINING,
     WORKSPACE,
     ZERO_GRAD,
 )
@@ -126,7 +127,7 @@ def classified(device: DeviceHistory, facts: pl.DataFrame, names: Mapping[int, S
     held = device.held
     begin, end = held["begin"].to_numpy(), held["end"].to_numpy()
     during, has_label = begin >= 0, (facts["label"] != NO_STACK).to_numpy()
-    trains = facts["label"].is_in([BACKWARD, OPTIMIZER, ZERO_GRAD]).any()
+    trains = facts["label"].is_in(TRAINING).any()
     # The threads of the autograd engine have no Python frames: in a program that trains, that is where such come from.
     is_engine = ~has_label & during & bool(trains and (has_label & during).any())
     engine_or_label = pl.when(pl.Series(is_engine)).then(pl.lit(BACKWARD)).otherwise("label")

@@ -21,6 +21,8 @@ BUILD, FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, ZERO_GRAD, CACHE, WORKSPACE = (
     "build", "forward", "backward", "recompute", "optimizer", "zero_grad", "kv cache", "workspace",
 )  # fmt: skip
 NO_STACK: Final = ""
+TRAINING: Final = (BACKWARD, OPTIMIZER, ZERO_GRAD)
+"""What only a program that trains has."""
 MARKS: Final = (
     # label, pattern of file and function; the first that matches a frame counts
     (WORKSPACE, LazyPattern(r".*\n.*(?:CUDABlas(?:Lt)?(?:Workspace|Handle)|getNewWorkspace|ChosenWorkspaceSize)")),
@@ -72,7 +74,7 @@ class StackLabel(msgspec.Struct, frozen=True):
 
 
 NOTHING: Final = StackLabel()
-COLUMNS: Final = {
+LABEL_COLUMNS: Final = {
     name: pl.Boolean if isinstance(value, bool) else pl.String
     for name, value in msgspec.structs.asdict(NOTHING).items()
 }
@@ -109,7 +111,7 @@ class Labels:
         """The labels of many stacks, a row each."""
         different, which = numbered(stacks.to_numpy())
         rows = [msgspec.structs.astuple(self.of(stack)) for stack in different.tolist()]
-        return pl.DataFrame(rows, schema=COLUMNS, orient="row")[which]
+        return pl.DataFrame(rows, schema=LABEL_COLUMNS, orient="row")[which]
 
     def _label(self, stack: Sequence[int]) -> StackLabel:
         python = [row for row in stack if self._is_python[row]]

@@ -12,7 +12,7 @@ import polars as pl
 
 from warplens.analyses.memory.classifying import classified
 from warplens.analyses.memory.history import NEVER, DeviceHistory, Ints, MemoryHistory
-from warplens.analyses.memory.labels import BACKWARD, LOSS, OPTIMIZER, ZERO_GRAD, Labels
+from warplens.analyses.memory.labels import LOSS, TRAINING, Labels
 from warplens.analyses.memory.layer_caches import with_layer_caches
 from warplens.model.memory_facts import MemoryFacts
 from warplens.model.quality import Note
@@ -28,7 +28,6 @@ TRACED: Final = ("op", "label", "end_label", "module", "line", "layer")
 """
 Places = Callable[[DeviceHistory], pl.DataFrame | None]
 """Texts of `TRACED`, a row per allocation; None where no trace is joined."""
-TRAINING: Final = (BACKWARD, OPTIMIZER, ZERO_GRAD)
 
 
 @dataclass(frozen=True)
