@@ -138,3 +138,20 @@ def test_text_of_a_user_is_text(tmp_path: Path, show: Show) -> None:
     assert texts(page, ".expression") == [hostile]
     assert page.page.locator("img").count() == 0
     page.assert_quiet()
+
+
+def test_each_tile_shows_its_bases_or_why_it_has_none(transpose: Path, threads: Path, show: Show) -> None:
+    page = show(transpose)
+    assert [cell.split("   ")[5:7] for cell in texts(page, ".card .bases td")] == [
+        ["32 → (1, 0)", "64 → (2, 0)"],
+        ["32 → (1, 1)", "64 → (2, 2)"],
+    ]
+    assert "Not linear: (1, 1) is at 34, its bits add up to 32." in texts(page, ".card p")
+    held = texts(show(threads), ".card:first-child .bases tr")
+    assert held == [
+        "InputElement",
+        "register1 → (0, 1)   2 → (0, 2)   4 → (0, 4)",
+        "lane1 → (0, 8)   2 → (0, 16)   4 → (0, 32)   8 → (1, 0)   16 → (2, 0)",
+        "warp1 → (4, 0)   2 → (8, 0)",
+        "blockone only",
+    ]

@@ -41,7 +41,7 @@ def test_the_guide_shows_what_is_printed(
 
 
 def test_the_guide_works_the_classic_examples() -> None:
-    assert len(SHOWN) == 11
+    assert len(SHOWN) == 14
     text = GUIDE.read_text("utf-8")
     for heading in ("A transpose of 32 × 32", "Padding by one", "Swizzle<5,0,5>", "The 128-byte swizzle of TMA"):
         assert f"\n## {heading}\n" in text

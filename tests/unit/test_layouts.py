@@ -10,13 +10,26 @@ import pytest
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.accesses import AccessOptions
-from warplens.kernel_lab.layouts.cute import parse_cute
+from warplens.kernel_lab.layouts.bases import spread
+from warplens.kernel_lab.layouts.cute_text import parse_cute
 from warplens.kernel_lab.layouts.exploring import Exploration, Panel, explore
 from warplens.kernel_lab.layouts.grid import grid_values
 from warplens.kernel_lab.layouts.reading import Tile, read_tile
 from warplens.kernel_lab.layouts.tables import LAYOUT_TABLES
 
-NAMES = ("attributes", "bases", "cute", "elements", "indexing", "memory", "reading", "types", "registers")
+NAMES = (
+    "attributes",
+    "bases",
+    "cute",
+    "cute_text",
+    "elements",
+    "indexing",
+    "linear",
+    "memory",
+    "reading",
+    "types",
+    "registers",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -94,6 +107,40 @@ def test_nested_modes_run_fastest_first() -> None:
     assert str(parse_cute("Layout<Shape<_8,_64>,Stride<_64,_1>>").layout) == "(8,64):(64,1)"
 
 
+SAME_AS: dict[str, str] = {
+    # C++: what CuTe prints of it
+    "composition(Swizzle<5, 0, 5>{}, make_layout(make_shape(Int<32>{}, Int<32>{}), GenRowMajor{}))": "Sw<5,0,5> o _0 o (_32,_32):(_32,_1)",
+    "cute::composition(cute::Swizzle<3,3,3>{}, cute::make_layout(cute::make_shape(cute::_8{}, cute::_64{}), "
+    "cute::make_stride(cute::_64{}, cute::_1{})))": "S<3,3,3> o 0 o (8,64):(64,1)",
+    "auto sA = composition(Swizzle<3,4,3>{}, smem_ptr_flag_bits<16>{}, Layout<Shape<_8,_64>,Stride<_64,_1>>{});": "Sw<3,4,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)",
+    "using Atom = decltype(composition(Swizzle<3, 3, 3>{}, Layout<Shape<_8, Shape<_8, _8>>, Stride<_8, Stride<_1, _64>>>{}));": "Sw<3,3,3> o _0 o (_8,(_8,_8)):(_8,(_1,_64))",
+    "ComposedLayout<Swizzle<3,3,3>, Int<0>, Layout<Shape<_8,_64>,Stride<_64,_1>>>{}": "Sw<3,3,3> o _0 o (_8,_64):(_64,_1)",
+    "make_layout(make_shape(Int<32>{}, 16), make_stride(Int<17>{}, _1{}))": "(32,16):(17,1)",
+    "make_layout(make_shape(_8{}, _4{}))": "(_8,_4):(_1,_8)",
+    "make_layout(make_shape(make_shape(_2{}, _4{}), _8{}), LayoutRight{})": "((2,4),8):((32,8),1)",
+    "make_layout(make_shape(make_shape(_2{}, _4{}), _8{}), GenColMajor{})": "((2,4),8):((1,2),8)",
+    "make_ordered_layout(make_shape(_8{}, _64{}), Step<_2,_1>{})": "(8,64):(64,1)",
+    "make_layout(make_layout(_8{}, _64{}), make_layout(_64{}, _1{}))": "(8,64):(64,1)",
+    "composition(make_layout(make_shape(_4{}, _8{}), GenRowMajor{}), make_layout(make_shape(_2{}, _4{}), make_stride(_4{}, _1{})))": "(4,8):(8,1) o (2,4):(4,1)",
+    "Sw<3,4,3>_smem_ptr[16b](0x7fff1000) o ((_8,_2),_64):((_64,_512),_1)": "Sw<3,4,3> o smem_ptr[16b](unset) o (_16,_64):(_64,_1)",
+    "tile_to_shape(GMMA::Layout_K_SW128_Atom<half_t>{}, make_shape(Int<128>{}, Int<64>{}))": "Sw<3,4,3> o smem_ptr[16b](unset) o ((_8,_16),(_64,_1)):((_64,_512),(_1,_0))",
+    "tile_to_shape(GMMA::Layout_MN_SW128_Atom<cutlass::half_t>{}, Shape<_128,_64,_3>{})": "Sw<3,4,3> o smem_ptr[16b](unset) o ((_64,_2),(_8,_8),_3):((_1,_512),(_64,_1024),_8192)",
+    "tile_to_shape(UMMA::Layout_K_SW32_Atom<tfloat32_t>{}, Shape<_64,_32>{}, Step<_2,_1>{})": "Sw<1,4,3> o smem_ptr[32b](unset) o ((_8,_8),(_8,_4)):((_8,_256),(_1,_64))",
+}
+
+
+@pytest.mark.parametrize("text", SAME_AS)
+def test_c_plus_plus_means_what_cute_prints_of_it(text: str) -> None:
+    written, printed = read_tile(text), read_tile(SAME_AS[text])
+    assert written.shape == printed.shape
+    assert offsets(written) == offsets(printed)
+
+
+def test_the_element_of_an_atom_is_the_elements_type() -> None:
+    tile = read_tile("GMMA::Layout_MN_SW64_Atom<cute::float_e4m3_t>{}")
+    assert (tile.shape, tile.element, tile.element_bits) == ((64, 8), "float_e4m3_t", 8)
+
+
 def test_a_layout_composed_with_a_layout_is_applied_to_its_offsets() -> None:
     tile = read_tile("(4,8):(8,1) o (2,4):(4,1)")
     assert offsets(tile) == [(index % 4) * 8 + index // 4 for index in range(8)]
@@ -129,6 +176,104 @@ def test_a_layout_has_one_meaning_however_it_is_written(text: str) -> None:
     assert tile.holders is not None
     assert tile.holders.shape == (8, 32, 4, 2)
     assert tile.holders[5, 9, 3].tolist() == [3 * 4 + 1, 8 + 5]
+
+
+PRINTED = """
+ - register=1 -> (0, 1)
+   register=2 -> (0, 2)
+   register=4 -> (0, 4)
+ - lane=1 -> (0, 8)
+   lane=2 -> (0, 16)
+   lane=4 -> (0, 32)
+   lane=8 -> (1, 0)
+   lane=16 -> (2, 0)
+ - warp=1 -> (4, 0)
+   warp=2 -> (8, 0)
+ - block is a size 1 dimension
+where out dims are: [dim0 (size 16), dim1 (size 64)]"""
+BASES = (
+    "#ttg.linear<{register = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [0, 16], [0, 32], [1, 0], [2, 0]], "
+    "warp = [[4, 0], [8, 0]], block = []}>"
+)
+BLOCKED = "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PRINTED,
+        f"#linear = {BASES}",
+        f"#blocked = {BLOCKED}",
+        f"#blocked = {BLOCKED}\ntensor<16x64xf16, #blocked>",
+        "#blocked = #ttg.blocked<{sizePerThread = [1, 1, 8], threadsPerWarp = [1, 4, 8], warpsPerCTA = [1, 4, 1], "
+        "order = [2, 1, 0]}>\n#slice = #ttg.slice<{dim = 0, parent = #blocked}>",
+    ],
+)
+def test_what_triton_prints_of_a_layout_has_its_bases(text: str) -> None:
+    tile = read_tile(text)
+    assert tile.shape == (16, 64)
+    assert tile.linear_form().text == BASES
+
+
+def test_a_linear_layout_of_memory_is_read_in_both_directions() -> None:
+    by_offset = "- offset=1 -> (0, 1) offset=2 -> (1, 1) - block is a size 1 dimension where out dims are: [dim0 (size 2), dim1 (size 2)]"
+    by_element = "- dim0=1 -> (3, 0) - dim1=1 -> (1, 0) where out dims are: [offset (size 4), block (size 1)]"
+    assert offsets(read_tile(by_offset)) == offsets(read_tile(by_element)) == [0, 1, 3, 2]
+
+
+def test_the_blocks_of_a_cluster_hold_a_part_each() -> None:
+    tile = read_tile(BLOCKED.replace("}>", ", CGALayout = [[1, 0]]}>"), shape=(64, 64))
+    assert dict(tile.linear_form().bases)["block"] == ((32, 0),)
+    assert tile.holders is not None
+    assert tile.holders[0, 0, 4].tolist() == [32, 0]
+    assert tile.notes == ("2 blocks of 4 warps: warp 4 is the first of the second block",)
+    shared = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0], CGALayout = [[0, 1]]}>"
+    assert read_tile(shared, shape=(3, 64, 128), element="f16").shape == (64, 64)
+
+
+ADDRESSED = [
+    *SAME_AS,
+    "(8,8):(16,1)",
+    "float[64][64]",
+    "64x128xbf16 nvmma_shared(128, 16)",
+    "64x64xf16 swizzled_shared(8, 2, 4, [0, 1])",
+    "blocked([2,4],[8,4],[2,2],[0,1])",
+    "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>",
+]
+
+
+@pytest.mark.parametrize("text", ADDRESSED)
+def test_bases_reproduce_every_address(text: str) -> None:
+    tile = read_tile(text)
+    form = tile.linear_form()
+    coordinates = tile.coordinates()
+    if form.why_not:
+        assert any(extent & (extent - 1) for extent in tile.shape) or ":(17,1)" in SAME_AS[text]
+    elif tile.holders is not None:
+        parts = [spread(vectors, len(tile.shape)) for _, vectors in form.bases]
+        register, lane, warp, block = parts
+        assert len(block) == 1
+        assert np.array_equal(register[:, None, None] ^ lane[None, :, None] ^ warp[None, None], tile.holders)
+    elif form.bases[0][0] == "offset":
+        elements = spread(form.bases[0][1], len(tile.shape))
+        assert tile.offsets is not None
+        assert np.array_equal(tile.offsets(elements), np.arange(len(coordinates)))
+    else:
+        terms = [spread(vectors, 1)[coordinates[:, dim], 0] for dim, (_, vectors) in enumerate(form.bases)]
+        assert np.bitwise_xor.reduce(terms).tolist() == offsets(tile)
+    if form.text.startswith("#ttg."):
+        again = read_tile(form.text, tile.shape, tile.element)
+        assert again.linear_form() == form
+
+
+def test_a_layout_that_is_not_linear_says_why() -> None:
+    assert read_tile("float[32][33]").linear_form().text == "not linear: (1, 1) is at 34, its bits add up to 32"
+    assert read_tile("(8,6):(8,1)").linear_form().text == "not linear: 6 is not a power of two"
+    assert read_tile("Swizzle<2,0,2> o 1 o (4,4):(4,1)").linear_form().text == "not linear: it begins at 1, not at 0"
+    assert (
+        read_tile("((4,8),(2,3)):((32,1),(16,8))", over_threads=(16, 12)).linear_form().why_not
+        == "6 is not a power of two"
+    )
 
 
 def test_padded_and_linear_tiles_in_memory() -> None:
@@ -187,6 +332,22 @@ WRONG = {
     "Swizzle<3,4,2> o (8,64):(64,1)": "S must be at least B",
     "(8,64):(64,1": r"expected '\)', got 'nothing', at the end of",
     "(8,(4,2)):(64,1)": r"the stride \(64,1\) is not nested as the shape \(8,\(4,2\)\) is, at character 1 of",
+    "make_layout(make_shape(Int<32>{}, Int<N>{}), GenRowMajor{})": r"expected a number or '\(', got 'N', at character 39 of",
+    "composition(Swizzle<5,0,5>{}, make_shape(_32{}, _32{}))": "mode by mode, with a tuple, is not understood, at character 31 of",
+    "tile_to_shape(SmemLayoutAtom{}, Shape<_128,_64>{})": "'SmemLayoutAtom' is not understood, at character 15 of",
+    "tile_to_shape(Layout<Shape<_8,_64>,Stride<_72,_1>>{}, Shape<_16,_64>{})": "which has gaps, is not understood",
+    "tile_to_shape(GMMA::Layout_K_SW128_Atom<foo>{}, Shape<_8,_64>{})": "'foo' is not a known type of element, at character 41 of",
+    "(64,32):(1@0,1@1)": "'@' is not part of a CuTe layout, at character 11 of",
+    "make_tensor(make_smem_ptr(p), (8,8))": "'make_tensor' is not understood, at character 1 of",
+    "#ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>": "#mma is not defined, at character 34 of",
+    "#ttg.blocked<{sizePerThread = [1, 8": r"'\[' is not closed, at character 31 of",
+    "#ttg.blocked<{order = [1, 0]}>)": "is not a known layout",
+    "- register=1 -> (0, 1) register=4 -> (0, 2)": "expected register=2, at character 33 of",
+    "- register=1 -> (0, 1) lane": r"expected a line such as lane=1 -> \(0, 8\), at character 24 of",
+    "- lane=1 -> (0, 2) where out dims are: [dim0 (size 1), dim1 (size 2)]": "the bases do not fit the out dims, at character 41 of",
+    "- row=1 -> (1, 0) - col=1 -> (0, 1)": "from row, col to dim0, dim1 is not shown",
+    "64x128 nvmma_shared<{swizzlingByteWidth = 64, fp4Padded = true}>": "fp4Padded = true is not modelled",
+    "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CTAsPerCGA = [2]}>": "CTAsPerCGA = \\[2\\] is not modelled",
     "(8,64):(64,x)": "expected a number or '\\(', got 'x', at character 12 of",
     "Swizzle<3,4,3>": "is not applied to a layout",
     "(8,64):(64,1) (2,2)": r"'\(' is not expected here",
@@ -221,6 +382,7 @@ WRONG_ACCESS = {
     "tile[lane][f(0)]": "cannot be evaluated",
     "tile[lane % 0][0]": "divides by zero",
     "tile[lane][": "is not a way to access a tile",
+    "- register=1 -> (1, 0) - lane=1 -> (0, 1)": "linear is not a layout of 32×32 elements over",
     "diagonal": "'diagonal' is not a way to access a tile",
     "#ttg.amd_mfma<{version = 3, warpsPerCTA = [1, 1], instrShape = [32, 32], isTransposed = false}>": "warps of 64 lanes",
 }

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("triton")
 
-from warplens.kernel_lab.layouts.attributes import parse_attribute
-from warplens.kernel_lab.layouts.bases import spread
-from warplens.kernel_lab.layouts.memory import offsets_of
-from warplens.kernel_lab.layouts.registers import bases_of
+from warplens.kernel_lab.layouts.reading import read_tile
 
 PROBE = """\
 import json, sys
@@ -27,6 +24,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.amd import AMDMFMALayout
 from triton.experimental.gluon._runtime import GluonASTSource
 from triton.backends.compiler import GPUTarget
+from triton._C.libtriton.linear_layout import LinearLayout
 
 asked = json.loads(open(sys.argv[1]).read())
 answers = []
@@ -38,15 +36,27 @@ def probe(_semantic=None):
     for text, shape in asked:
         layout = eval(text, names)
         linear = builder.to_linear_layout(layout._to_ir(builder), shape)
-        known = [getattr(linear, part, None) for part in ("reg_bases", "lane_bases", "warp_bases", "offset_bases")]
-        answers.append([repr(layout), *known])
+        parts = {"register": "reg_bases", "lane": "lane_bases", "warp": "warp_bases", "block": "block_bases", "offset": "offset_bases"}
+        bases = [(part, getattr(linear, name)) for part, name in parts.items() if hasattr(linear, name)]
+        printed = str(LinearLayout.from_bases(bases, [f"dim{at}" for at in range(len(shape))], shape, False))
+        answers.append([repr(layout), dict(bases), printed])
 
 @gluon.jit
 def stub():
     probe()
+    blocked: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    linear: gl.constexpr = gl.DistributedLinearLayout(
+        [[0, 1], [0, 2]], [[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]], [[8, 0], [0, 0]], [], [16, 16]
+    )
+    mma: gl.constexpr = gl.NVMMADistributedLayout(version=[2, 0], warps_per_cta=[2, 2], instr_shape=[16, 8])
+    gl.full([64, 128], 1.0, gl.float16, blocked)
+    gl.full([16, 16], 1.0, gl.float16, linear)
+    gl.full([64, 64], 1.0, gl.float16, gl.DotOperandLayout(0, mma, 2))
+    gl.full([64], 1.0, gl.float16, gl.SliceLayout(1, mma))
+    gl.allocate_shared_memory(gl.float16, [3, 64, 64], gl.NVMMASharedLayout(128, 16))
 
-triton.compile(GluonASTSource(stub, {}, {}, {}), target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
-print(json.dumps(answers))
+compiled = triton.compile(GluonASTSource(stub, {}, {}, {}), target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+print(json.dumps([answers, compiled.asm["source"]]))
 """
 MMA2 = "NVMMADistributedLayout(version=[2, 0], warps_per_cta=[2, 2], instr_shape=[16, 8])"
 MMA3 = "NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])"
@@ -69,6 +79,20 @@ REGISTERS = [
     (MFMA.format(False), [128, 128]),
     (MFMA.format(True), [128, 128]),
     (SMALL, [64, 32]),
+    # Tensors smaller than a tile, products without tensor cores, clusters.
+    (BLOCKED, [2, 4]),
+    (MMA2, [8, 8]),
+    (MMA3, [16, 16]),
+    (MFMA.format(True), [16, 16]),
+    (f"DotOperandLayout(0, {MMA2}, 2)", [16, 8]),
+    (f"SliceLayout(1, {MMA2})", [8]),
+    (f"DotOperandLayout(0, {BLOCKED}, 0)", [64, 32]),
+    (f"DotOperandLayout(1, {BLOCKED}, 0)", [4, 4]),
+    ("BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0], [[1, 0]])", [64, 128]),
+    (
+        "DistributedLinearLayout([[0, 1], [0, 0]], [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], [[8, 0]], [[0, 8]], [16, 16])",
+        [16, 16],
+    ),
 ]
 MEMORY = [
     ("SwizzledSharedLayout(8, 1, 8, [1, 0])", [64, 64], 16),
@@ -80,12 +104,16 @@ MEMORY = [
     ("NVMMASharedLayout(32, 8)", [64, 64], 8),
     ("NVMMASharedLayout(128, 32)", [128, 64], 32),
     ("NVMMASharedLayout(0, 16)", [64, 64], 16),
+    ("NVMMASharedLayout(128, 16, rank=3)", [4, 16, 128], 16),
+    ("SwizzledSharedLayout(8, 1, 8, [1, 0])", [8, 8], 16),
+    ("SwizzledSharedLayout(8, 1, 8, [2, 1, 0])", [2, 64, 64], 16),
     ("SharedLinearLayout(offset_bases=[[1, 0], [0, 1], [2, 0], [0, 2]])", [4, 4], 32),
 ]
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> list[list[Any]]:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[list[Any]], str]:
+    """By layout: what Triton calls it, its bases, `str` of its linear layout; and the text of a compiled kernel."""
     folder: Path = tmp_path_factory.mktemp("oracle")
     asked = folder / "asked.json"
     asked.write_text(json.dumps([*REGISTERS, *(each[:2] for each in MEMORY)]))
@@ -96,22 +124,38 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[list[Any]]:
         [sys.executable, str(script), str(asked)], capture_output=True, text=True, check=False, env=environment
     )
     assert run.returncode == 0, run.stderr
-    found: list[list[Any]] = json.loads(run.stdout.splitlines()[-1])
+    found, source = json.loads(next(line for line in run.stdout.splitlines() if line.startswith("[[")))
     assert len(found) == len(REGISTERS) + len(MEMORY)
-    return found
+    return found, source
 
 
-def test_threads_hold_what_tritons_linear_layouts_say(answers: list[list[Any]]) -> None:
-    for (_, shape), answer in zip(REGISTERS, answers, strict=False):
-        bases = bases_of(parse_attribute(answer[0]), tuple(shape))
-        expected = [[tuple(vector) for vector in part] for part in answer[1:4]]
-        own = [list(part) for part in (bases.register, bases.lane, bases.warp)]
-        assert [vector for vector in own[0] if any(vector)] == [v for v in expected[0] if any(v)], answer[0]
-        assert own[1:] == expected[1:], answer[0]
+Answers = tuple[list[list[Any]], str]
 
 
-def test_memory_holds_what_tritons_linear_layouts_say(answers: list[list[Any]]) -> None:
-    for (_, shape, bits), answer in zip(MEMORY, answers[len(REGISTERS) :], strict=True):
-        elements = spread([tuple(vector) for vector in answer[4]], len(shape))
-        places = offsets_of(parse_attribute(answer[0]), tuple(shape), bits)(elements)
-        assert np.array_equal(places, np.arange(len(elements))), answer[0]
+def vectors(bases: list[list[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(vector) for vector in bases)
+
+
+def test_threads_hold_what_tritons_linear_layouts_say(answers: Answers) -> None:
+    for (_, shape), (name, bases, printed) in zip(REGISTERS, answers[0], strict=False):
+        expected = tuple((part, vectors(values)) for part, values in bases.items())
+        assert read_tile(name, tuple(shape)).linear_form().bases == expected, name
+        assert read_tile(printed).linear_form().bases == expected, printed
+
+
+def test_memory_holds_what_tritons_linear_layouts_say(answers: Answers) -> None:
+    for (_, shape, bits), (name, bases, printed) in zip(MEMORY, answers[0][len(REGISTERS) :], strict=True):
+        expected = (("offset", vectors(bases["offset"])),)
+        assert read_tile(name, tuple(shape), f"i{bits}").linear_form().bases == expected, name
+        assert read_tile(printed).linear_form().bases == expected, printed
+
+
+def test_what_a_compiled_kernel_says_of_its_layouts_is_read(answers: Answers) -> None:
+    lines = answers[1].splitlines()
+    definitions = "\n".join(line for line in lines if re.match(r"#\w+ = #ttg\.(?!shared_memory)", line))
+    types = dict.fromkeys(re.findall(r"tensor<[\dx]+f16, #.*?>(?= loc)|!ttg.memdesc<[^>]*>", answers[1]))
+    tiles = {text: read_tile(f"{definitions}\n{text}") for text in types}
+    shapes = sorted(tile.shape for tile in tiles.values())
+    assert shapes == [(16, 16), (64,), (64, 64), (64, 64), (64, 128)]
+    linear = next(tile for tile in tiles.values() if tile.shape == (16, 16))
+    assert dict(linear.linear_form().bases)["warp"] == ((8, 0), (0, 0))

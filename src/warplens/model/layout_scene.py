@@ -52,6 +52,10 @@ class LayoutPanelFacts:
     threads: int
     """Of a layout over threads; 0 for one in memory."""
     warp_lanes: int
+    bases: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...]
+    """The tile as a linear layout: by input, what each bit of it adds."""
+    why_not_linear: str
+    """Where there are no bases."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@ import { h } from "../shared/dom";
 import { cssColour, ink, isDark } from "../shared/colours";
 import { formatBytes, formatCount, formatPlural } from "../shared/format";
 import { Picture, pixel, type TipText } from "../shared/picture";
+import { table } from "../shared/table";
 import { elementsOf, wordsPerBank, type Panel } from "./data";
 import type { App, View } from "./app";
 
@@ -26,6 +27,7 @@ export function mountPanel(host: HTMLElement, app: App, panel: Panel): View {
     figures,
     grid.element,
     bars,
+    ...basesOf(panel),
   );
   let numbers: Int32Array = new Int32Array();
 
@@ -175,4 +177,17 @@ export function mountPanels(host: HTMLElement, app: App): View {
     return mountPanel(card, app, panel);
   });
   return { update: (changed) => views.forEach((view) => view.update(changed)) };
+}
+
+/** The tile as a linear layout: what each bit of an offset, or of a register, lane, warp and block, adds to the element. */
+function basesOf({ bases, why_not_linear: whyNot }: Panel): HTMLElement[] {
+  const heading = h("h3", { text: "Bases of the linear layout" });
+  if (whyNot) return [heading, h("p", { class: "small quiet", text: `Not linear: ${whyNot}.` })];
+  const isOffset = bases.every(([name]) => name.startsWith("dim"));
+  const vectorText = (vector: number[]): string => (isOffset ? String(vector[0]) : `(${vector.join(", ")})`);
+  const rows = bases.map(([name, vectors]) => [
+    name,
+    vectors.map((vector, bit) => `${2 ** bit} → ${vectorText(vector)}`).join("   ") || "one only",
+  ]);
+  return [heading, h("div", { class: "scroll bases" }, table(["Input", isOffset ? "Offset" : "Element"], rows))];
 }

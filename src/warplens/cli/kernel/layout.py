@@ -28,13 +28,15 @@ class LayoutVerb(Verb):
       warplens kernel layout "float[32][32]"                           rows and columns, with padding and swizzle
       warplens kernel layout "float[32][33]" --access "tile[lane][0]"   one access of a warp
       warplens kernel layout "Swizzle<5,0,5> o (32,32):(32,1)"           CuTe; --element bf16 for 16 bits
+      warplens kernel layout "composition(Swizzle<5,0,5>{}, make_layout(…))"   its C++
       warplens kernel layout "blocked([1,8],[4,8],[4,1],[1,0])" --shape 64x128   Triton and Gluon
       warplens kernel layout "64x128xbf16 nvmma_shared(128, 16)"         what TMA writes and wgmma reads
       warplens kernel layout "((4,8),(2,2)):((32,1),(16,8))" --tv 16x8   CuTe's threads and values
       warplens kernel layout facts.json -o layout.html                 the tiles of a compiled kernel, as a page
 
-    A layout is written as TTGIR or Gluon prints it, as Shape:Stride, or as an array of CUDA C++. One in memory is
-    compared with plain, padded and swizzled rows; several layouts are shown side by side as they are.
+    A layout is written as TTGIR, Gluon or str(LinearLayout) prints it, as CuTe prints it or its C++ has it, or as an
+    array of CUDA C++. One in memory is compared with plain, padded and swizzled rows; several layouts are shown side by
+    side as they are. Each shows its bases as a linear layout.
     """
 
     name = "layout"
@@ -75,6 +77,8 @@ class LayoutVerb(Verb):
         add_rows(parser, "--table (default layout_conflicts)")
 
     def run(self, args: argparse.Namespace) -> int:
+        from dataclasses import replace
+
         from warplens.outputs import plan_outputs, write
         from warplens.profiles.layout import OpenedLayout
 
@@ -91,7 +95,11 @@ class LayoutVerb(Verb):
 
             show_text(layout_text(opened.exploration, args.show, width()))
             if any(panel.accesses for panel in opened.exploration.panels):
-                print_rows(opened.table("layout_conflicts"), args, title=False)
+                table = opened.table("layout_conflicts")
+                if not (args.columns or args.where or args.sort):  # the bases stand above, by tile
+                    shown = tuple(column for column in table.columns if column.name != "bases")
+                    table = replace(table, frame=table.frame.drop("bases"), columns=shown)
+                print_rows(table, args, title=False)
         report_written(args.output)
         return 0
 

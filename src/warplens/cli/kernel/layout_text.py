@@ -47,6 +47,10 @@ def _panel(panel: Panel, banks: int, show: str | None, width: int, most_rows: in
     yield from (plain_line(line, "bold") for line in wrap(head, width, subsequent_indent="  "))
     if panel.how:
         yield from (plain_line(line, "dim") for line in wrap(panel.how, width - 2, initial_indent="  "))
+    bases = f"bases: {tile.linear_form().text}"
+    yield from (
+        plain_line(line, "dim") for line in wrap(bases, width - 2, initial_indent="  ", subsequent_indent="    ")
+    )
     shown, values = grid_values(panel, show, banks)
     by = (
         f" in the access {panel.accesses[0].access.name}"

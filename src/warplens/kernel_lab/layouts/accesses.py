@@ -14,7 +14,8 @@ from warplens.kernel_lab.layouts.attributes import parse_attribute
 from warplens.kernel_lab.layouts.banks import MATRIX_ROWS, NOBODY, WarpAccess, by_matrices, by_registers
 from warplens.kernel_lab.layouts.bases import Ints, Vector
 from warplens.kernel_lab.layouts.indexing import WARP_LANES, index_access, is_index
-from warplens.kernel_lab.layouts.registers import bases_of
+from warplens.kernel_lab.layouts.linear import STARTS as LINEAR_STARTS
+from warplens.kernel_lab.layouts.reading import read_tile
 
 WORDS: Final = {
     "row": "a warp goes along the rows, a lane per element",
@@ -59,14 +60,16 @@ def access_named(text: str, shape: Vector, element_bits: int, order: Vector, opt
         return by_matrices(shape, order, element_bits)
     if is_index(plain):
         return index_access(plain, shape, options.block, options.values, options.vector)
-    attribute = parse_attribute(plain)
-    if not attribute.kind:
+    if not plain.startswith("#") and not LINEAR_STARTS.match(plain) and not parse_attribute(plain).kind:
         hint = f"{', '.join(WORDS)}, an index such as tile[lane][0], or a register layout"
         raise UsageError(f"{text!r} is not a way to access a tile", hint=hint)
-    bases = bases_of(attribute, shape)
-    if 1 << len(bases.lane) != WARP_LANES:
-        raise UsageError(f"{attribute.kind} has warps of {1 << len(bases.lane)} lanes: banks are modelled for 32")
-    return by_registers(bases, attribute.kind)
+    tile = read_tile(plain, shape)
+    kind = parse_attribute(tile.text).kind
+    if tile.bases is None or tile.shape != shape:
+        raise UsageError(f"{kind} is not a layout of {_size(shape)} elements over threads")
+    if 1 << len(tile.bases.lane) != WARP_LANES:
+        raise UsageError(f"{kind} has warps of {1 << len(tile.bases.lane)} lanes: banks are modelled for 32")
+    return by_registers(tile.bases, kind)
 
 
 def _whole_tile(word: str, shape: Vector, vector: int) -> WarpAccess:

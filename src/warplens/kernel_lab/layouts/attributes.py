@@ -49,8 +49,9 @@ _RENAMED: Final = {
     "swizzle_byte_width": "swizzlingByteWidth",
     "element_bitwidth": "elementBitWidth",
     "tiles_per_warp": "tilesPerWarp",
+    "cga_layout": "CGALayout",
 }
-_UNUSED: Final = ("cga_layout", "fp4_padded", "tilesPerWarp", "elementBitWidth")
+_UNUSED: Final = ("CGALayout", "fp4_padded", "tilesPerWarp", "elementBitWidth")
 """What Gluon prints besides, and the model does not need or checks itself."""
 KINDS: Final = dict(CALLS.values())
 _TURNED: Final = {"amd_mfma": ("transposed", "isTransposed")}
@@ -98,6 +99,13 @@ class Attribute:
             raise UsageError(f"{self.kind}: {name} = {self.values[name]} is not a list of lists of whole numbers")
         return tuple(tuple(vector) for vector in value)
 
+    def cluster(self) -> tuple[Vector, ...]:
+        """How the blocks of a cluster share the tile: a vector for each bit of a block's number, in tiles."""
+        if "CTAsPerCGA" in self.values and set(self.numbers("CTAsPerCGA")) - {1}:
+            hint = "newer versions of Triton print CGALayout, such as CGALayout = [[1, 0]]"
+            raise UsageError(f"{self.kind}: CTAsPerCGA = {self.values['CTAsPerCGA']} is not modelled", hint=hint)
+        return self.vectors("CGALayout") if "CGALayout" in self.values else ()
+
     def is_true(self, name: str) -> bool:
         return self.values.get(name, "false").lower() == "true"
 
@@ -121,11 +129,34 @@ def parse_attribute(text: str) -> Attribute:
     {'vec': '8', 'perPhase': '1', 'maxPhase': '8', 'order': '[1, 0]'}
     """
     plain = text.strip()
+    if plain.startswith("#") and end_of_attribute(plain, 0) < len(plain):
+        return Attribute("", {})
     if match := _HEAD.fullmatch(plain):
         return Attribute(match["kind"], dict(_pairs(match["body"])))
     if match := _CALL.fullmatch(plain):
         return _called(plain, match["name"])
     return Attribute("", {})
+
+
+def end_of_attribute(text: str, at: int) -> int:
+    """Where the attribute ends that begins at a place of a text: behind the bracket that closes its first.
+
+    >>> end_of_attribute("#ttg.slice<{dim = 1, parent = #mma}> tensor<…>", 0)
+    36
+    """
+    opened: list[int] = []
+    for place in range(at, len(text)):
+        if text[place] in "<[{(":
+            opened.append(place)
+        elif text[place] in ">]})":
+            if not opened or "<[{(".index(text[opened[-1]]) != ">]})".index(text[place]):
+                raise UsageError(f"{text[place]!r} closes nothing, at character {place + 1} of {text!r}")
+            opened.pop()
+            if not opened:
+                return place + 1
+    if opened:
+        raise UsageError(f"{text[opened[-1]]!r} is not closed, at character {opened[-1] + 1} of {text!r}")
+    return len(text)
 
 
 def _pairs(body: str) -> list[tuple[str, str]]:

@@ -83,10 +83,11 @@ class Wavefronts:
 
 
 def by_registers(bases: Bases, name: str = "") -> WarpAccess:
-    """All that the threads of a register layout hold."""
-    coordinates = bases.coordinates()
+    """All that the threads of a block hold; registers that hold the same take one access."""
+    own = Bases(tuple(vector for vector in bases.register if any(vector)), bases.lane, bases.warp)
+    coordinates = own.coordinates()
     warps = np.arange(coordinates.shape[2], dtype=np.int64)
-    return WarpAccess(name, coordinates.transpose(2, 1, 0, 3), warps, registers=bases)
+    return WarpAccess(name, coordinates.transpose(2, 1, 0, 3), warps, registers=own)
 
 
 def by_matrices(shape: Sequence[int], order: Sequence[int], element_bits: int, name: str = "matrix") -> WarpAccess:

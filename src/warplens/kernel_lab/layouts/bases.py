@@ -6,8 +6,8 @@ exclusive-or of the bases of the bits that are set.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,44 +20,57 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Bases:
-    """Basis vectors of the registers of a thread, the lanes of a warp and the warps of a block."""
+    """Basis vectors of a thread's registers, a warp's lanes, a block's warps and, in a cluster, of the blocks."""
 
     register: tuple[Vector, ...]
     lane: tuple[Vector, ...]
     warp: tuple[Vector, ...]
+    block: tuple[Vector, ...] = ()
+
+    @property
+    def parts(self) -> tuple[tuple[Vector, ...], ...]:
+        return self.register, self.lane, self.warp, self.block
 
     def coordinates(self) -> Ints:
-        """Coordinates of each element: registers × lanes × warps × dimensions."""
-        registers, lanes, warps = (spread(part, self._rank()) for part in (self.register, self.lane, self.warp))
+        """Coordinates of each element: registers × lanes × warps × dimensions; further blocks are further warps."""
+        parts = (self.register, self.lane, (*self.warp, *self.block))
+        registers, lanes, warps = (spread(part, self._rank()) for part in parts)
         return registers[:, None, None] ^ lanes[None, :, None] ^ warps[None, None]
 
     def extent(self) -> Vector:
         """The shape of the tile that the bases span."""
-        reached = [1] * self._rank()
-        for vector in (*self.register, *self.lane, *self.warp):
-            for dim, step in enumerate(vector):
-                reached[dim] = max(reached[dim], 1 << step.bit_length())
-        return tuple(reached)
+        return reach((vector for part in self.parts for vector in part), self._rank())
 
     def _rank(self) -> int:
-        return next((len(vector) for part in (self.register, self.lane, self.warp) for vector in part), 1)
+        return next((len(vector) for part in self.parts for vector in part), 1)
 
 
-def fitted(bases: Bases, shape: Vector, order: Vector) -> Bases:
-    """Repeats the tile over a larger tensor, in further registers, and folds it where the tensor is smaller."""
-    parts = [tuple(_inside(vector, shape) for vector in part) for part in (bases.register, bases.lane, bases.warp)]
-    reached = [1] * len(shape)
-    for part in parts:
-        for vector in part:
-            for dim, step in enumerate(vector):
-                reached[dim] = max(reached[dim], 2 * step)
-    more: list[Vector] = []
+def reach(vectors: Iterable[Vector], rank: int) -> Vector:
+    """The smallest powers of two above all sums of some vectors, one for each dimension.
+
+    >>> reach([(0, 1), (2, 3)], 2)
+    (4, 4)
+    """
+    reached = [1] * rank
+    for vector in vectors:
+        for dim, step in enumerate(vector):
+            reached[dim] = max(reached[dim], 1 << step.bit_length())
+    return tuple(reached)
+
+
+def fitted(bases: Bases, shape: Vector, order: Vector, *, keeps_folded: bool = False) -> Bases:
+    """Repeats the tile over a larger tensor, in further registers, and folds it where the tensor is smaller.
+
+    A matrix instruction fills all its registers: those that the fold makes copies are kept then.
+    """
+    register, lane, warp, block = (tuple(_inside(vector, shape) for vector in part) for part in bases.parts)
+    own = [new for old, new in zip(bases.register, register, strict=True) if any(new) or not any(old) or keeps_folded]
+    reached = list(reach((*register, *lane, *warp, *block), len(shape)))
     for dim in order:
         while reached[dim] < shape[dim]:
-            more.append(unit(len(shape), dim, reached[dim]))
+            own.append(unit(len(shape), dim, reached[dim]))
             reached[dim] *= 2
-    registers = (*(vector for vector in parts[0] if any(vector)), *more)
-    return replace(bases, register=registers, lane=parts[1], warp=parts[2])
+    return Bases(tuple(own), lane, warp, block)
 
 
 def _inside(vector: Vector, shape: Vector) -> Vector:

@@ -1,4 +1,4 @@
-"""CuTe's layouts: `Shape:Stride` with nested modes, `Swizzle<B,M,S>`, and functions composed by `o`.
+"""CuTe's layouts: shapes and strides with nested modes, `Swizzle<B,M,S>`, and compositions of both.
 
 A layout maps a coordinate to an offset; within a mode, the first of nested shapes runs fastest. `Swizzle<B,M,S>` takes
 B bits of an offset from bit M + S on and adds them, by exclusive-or, to the B bits from bit M on. Behind a pointer
@@ -7,21 +7,15 @@ B bits of an offset from bit M + S on and adds them, by exclusive-or, to the B b
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.bases import Ints
-from warplens.units import is_whole_number
 
 IntTuple = int | tuple["IntTuple", ...]
-LARGEST = 1 << 20
-"""Elements of a tile; shared memory holds 228 KiB at most."""
-_TOKEN = re.compile(r"\s*(?:(?P<number>_?-?\d+)|(?P<word>[A-Za-z∘]\w*)|(?P<mark>[<>(),:\[\]]))")
 
 
 @dataclass(frozen=True)
@@ -84,6 +78,8 @@ class CuteExpression:
     """From left to right."""
     pointer_bits: int = 0
     """Size of an element behind a pointer: swizzles are of bytes then; 0 where there is none."""
+    element: str = ""
+    """The type of an element, where the text names it."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -112,7 +108,11 @@ def tuple_text(value: IntTuple) -> str:
 
 
 def compact(shape: IntTuple, step: int = 1) -> IntTuple:
-    """CuTe's strides of a shape that is given without any: the first mode runs fastest."""
+    """CuTe's strides of a shape that is given without any: the first mode runs fastest.
+
+    >>> compact((8, (4, 2)))
+    (1, (8, 32))
+    """
     if isinstance(shape, int):
         return step
     strides: list[IntTuple] = []
@@ -122,153 +122,57 @@ def compact(shape: IntTuple, step: int = 1) -> IntTuple:
     return tuple(strides)
 
 
-def parse_cute(text: str) -> CuteExpression:
+def compact_right(shape: IntTuple, step: int = 1) -> IntTuple:
+    """The strides of `GenRowMajor`: the last mode runs fastest, in nested shapes too.
+
+    >>> compact_right((8, (4, 2)))
+    (8, (2, 1))
     """
-    >>> str(parse_cute("Sw<3,4,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)").layout)
-    '(8,64):(64,1)'
+    if isinstance(shape, int):
+        return step
+    strides: list[IntTuple] = []
+    for part in reversed(shape):
+        strides.append(compact_right(part, step))
+        step *= prod(leaves(part))
+    return tuple(reversed(strides))
+
+
+def compact_ordered(shape: Sequence[IntTuple], order: Sequence[int]) -> tuple[IntTuple, ...]:
+    """The strides where the mode with the smallest number in `order` runs fastest.
+
+    >>> compact_ordered((8, 64), (2, 1))
+    (64, 1)
     """
-    return _Parser(text).expression()
+    strides: dict[int, IntTuple] = {}
+    step = 1
+    for mode in sorted(range(len(shape)), key=lambda at: order[at]):
+        strides[mode] = compact(shape[mode], step)
+        step *= prod(leaves(shape[mode]))
+    return tuple(strides[mode] for mode in range(len(shape)))
 
 
-class _Parser:
-    """One function per rule of the grammar; errors name the part that is wrong and where it stands."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = list(self._tokens())
-        self.at = 0
-
-    def _tokens(self) -> Iterator[tuple[str, int]]:
-        at = 0
-        while self.text[at:].strip():
-            match = _TOKEN.match(self.text, at)
-            if match is None:
-                start = at + len(self.text[at:]) - len(self.text[at:].lstrip())
-                raise self._error(f"{self.text[start]!r} is not part of a CuTe layout", start)
-            yield match[0].strip(), match.end() - len(match[0].lstrip())
-            at = match.end()
-
-    def _error(self, problem: str, place: int | None = None) -> UsageError:
-        if place is None:
-            place = self.tokens[self.at][1] if self.at < len(self.tokens) else len(self.text)
-        where = (
-            f"at character {place + 1} of {self.text!r}" if place < len(self.text) else f"at the end of {self.text!r}"
-        )
-        return UsageError(f"{problem}, {where}", hint="such as Swizzle<3,4,3> o (8,64):(64,1)")
-
-    def expression(self) -> CuteExpression:
-        parts: list[CuteSwizzle | CuteLayout | int] = []
-        pointer_bits = 0
-        while True:
-            if self._peek() == "smem_ptr":
-                pointer_bits = self._pointer()
-            else:
-                parts.append(self._term())
-            if self._peek() not in ("o", "∘"):
-                break
-            self.at += 1
-        if self.at < len(self.tokens):
-            raise self._error(f"{self._peek()!r} is not expected here; layouts are composed by 'o'")
-        last = parts.pop() if parts else 0
-        if isinstance(last, int) and not self.text.strip().lstrip("_").isdigit():
-            raise self._error("the last part of a composition is not a layout", len(self.text))
-        if isinstance(last, CuteSwizzle):
-            raise self._error(f"{last} is not applied to a layout; write {last} o Shape:Stride", len(self.text))
-        layout = CuteLayout(last, 1) if isinstance(last, int) else last
-        if layout.size > LARGEST:
-            raise self._error(f"{tuple_text(layout.shape)} has {layout.size:,} elements, more than {LARGEST:,}", 0)
-        return CuteExpression(layout, tuple(parts), pointer_bits)
-
-    def _term(self) -> CuteSwizzle | CuteLayout | int:
-        word = self._peek()
-        if word in ("Swizzle", "Sw"):
-            return self._swizzle()
-        if word == "Layout":
-            return self._spelled_out()
-        start = self.at
-        shape = self._tuple()
-        if self._peek() != ":":
-            return shape if isinstance(shape, int) else self._layout(shape, compact(shape), start)
-        self.at += 1
-        return self._layout(shape, self._tuple(), start)
-
-    def _layout(self, shape: IntTuple, stride: IntTuple, start: int) -> CuteLayout:
-        if any(extent < 1 for extent in leaves(shape)):
-            raise self._error(f"the shape {tuple_text(shape)} has an extent below 1", self.tokens[start][1])
-        if not _congruent(shape, stride):
-            raise self._error(
-                f"the stride {tuple_text(stride)} is not nested as the shape {tuple_text(shape)} is",
-                self.tokens[start][1],
-            )
-        return CuteLayout(shape, stride)
-
-    def _spelled_out(self) -> CuteLayout:
-        """`Layout<Shape<_8,_64>,Stride<_64,_1>>`"""
-        start = self.at
-        self.at += 1
-        self._expect("<")
-        shape = self._tuple()
-        stride = compact(shape)
-        if self._peek() == ",":
-            self.at += 1
-            stride = self._tuple()
-        self._expect(">")
-        return self._layout(shape, stride, start)
-
-    def _swizzle(self) -> CuteSwizzle:
-        start = self.tokens[self.at][1]
-        self.at += 1
-        numbers = self._list("<", ">") if self._peek() == "<" else []
-        if len(numbers) != 3 or not all(isinstance(number, int) for number in numbers):
-            raise self._error("a swizzle has three numbers, Swizzle<B,M,S>", start)
-        bits, base, shift = (number for number in numbers if isinstance(number, int))
-        if bits < 0 or base < 0 or max(bits, base, abs(shift)) > 30:
-            raise self._error(f"Swizzle<{bits},{base},{shift}>: B and M are at least 0, none is above 30", start)
-        if abs(shift) < bits:
-            raise self._error(f"Swizzle<{bits},{base},{shift}>: S must be at least B, or the bits would overlap", start)
-        return CuteSwizzle(bits, base, shift)
-
-    def _pointer(self) -> int:
-        """`smem_ptr[16b](unset)`"""
-        match = re.match(r"smem_ptr\[(\d+)b\](?:\(\w+\))?", self.text[self.tokens[self.at][1] :])
-        if match is None or int(match[1]) not in (8, 16, 32, 64, 128):
-            raise self._error("a pointer is written smem_ptr[16b](unset), with 8, 16, 32, 64 or 128 bits")
-        end = self.tokens[self.at][1] + match.end()
-        while self.at < len(self.tokens) and self.tokens[self.at][1] < end:
-            self.at += 1
-        return int(match[1])
-
-    def _tuple(self) -> IntTuple:
-        token = self._peek()
-        if token in ("Shape", "Stride"):
-            self.at += 1
-            return tuple(self._list("<", ">"))
-        if token == "(":
-            return tuple(self._list("(", ")"))
-        if not token or not is_whole_number(token.lstrip("_").removeprefix("-")):
-            raise self._error(f"expected a number or '(', got {token[:40] or 'nothing'!r}")
-        self.at += 1
-        return int(token.lstrip("_"))
-
-    def _list(self, opening: str, closing: str) -> list[IntTuple]:
-        self._expect(opening)
-        values = [self._tuple()]
-        while self._peek() == ",":
-            self.at += 1
-            values.append(self._tuple())
-        self._expect(closing)
-        return values
-
-    def _expect(self, mark: str) -> None:
-        if self._peek() != mark:
-            raise self._error(f"expected {mark!r}, got {self._peek() or 'nothing'!r}")
-        self.at += 1
-
-    def _peek(self) -> str:
-        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+def tiled(atom: CuteLayout, shape: Sequence[int], order: Sequence[int]) -> CuteLayout:
+    """`tile_to_shape` of an atom without gaps: atoms follow each other until they fill the shape."""
+    modes = [*atom.modes, *[CuteLayout(1, 0)] * (len(shape) - len(atom.modes))]
+    counts = [-(-extent // mode.size) for extent, mode in zip(shape, modes, strict=True)]
+    steps = compact_ordered(counts, order)
+    pairs = [
+        _beside(mode, count, atom.size * step)
+        for mode, count, step in zip(modes, counts, steps, strict=True)
+        if isinstance(step, int)
+    ]
+    return CuteLayout(tuple(mode.shape for mode in pairs), tuple(mode.stride for mode in pairs))
 
 
-def _congruent(shape: IntTuple, stride: IntTuple) -> bool:
-    if isinstance(shape, int) or isinstance(stride, int):
-        return isinstance(shape, int) and isinstance(stride, int)
-    return len(shape) == len(stride) and all(_congruent(*pair) for pair in zip(shape, stride, strict=True))
+def _beside(mode: CuteLayout, count: int, step: int) -> CuteLayout:
+    if count == 1:
+        return mode
+    if mode.size == 1:
+        return CuteLayout(count, step)
+    extents, strides = leaves(mode.shape), leaves(mode.stride)
+    if extents[-1] * strides[-1] == step:  # the copies go on where the mode ends
+        extents[-1] *= count
+    else:
+        extents.append(count)
+        strides.append(step)
+    return CuteLayout(extents[0], strides[0]) if len(extents) == 1 else CuteLayout(tuple(extents), tuple(strides))

@@ -20,6 +20,7 @@ _BITS: Final = {
     "bfloat16": 16,
     "__nv_bfloat16": 16,
     "bfloat16_t": 16,
+    "tfloat32_t": 32,
     "float": 32,
     "double": 64,
     "complex64": 64,

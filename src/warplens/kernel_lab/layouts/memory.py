@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.attributes import Attribute, parse_attribute
 from warplens.kernel_lab.layouts.bases import Ints, Vector, is_power_of_two, spread
+from warplens.units import plural
 
 MATRIX_ROW_BYTES = 16
 KINDS = ("swizzled_shared", "padded_shared", "nvmma_shared", "shared_linear")
@@ -53,7 +55,7 @@ def offsets_of(layout: Attribute, shape: Vector, element_bits: int) -> Offsets:
     if layout.kind == "padded_shared":
         return _padded(layout, shape)
     if layout.kind == "shared_linear":
-        return _inverted(layout.vectors("offset"), shape, layout.kind)
+        return inverted(layout.vectors("offset"), shape, layout.kind)
     raise UsageError(f"the layout {layout.kind!r} is not modelled", hint=f"known: {', '.join(KINDS)}")
 
 
@@ -68,12 +70,22 @@ def order_of(layout: Attribute, rank: int) -> Vector:
     return tuple(reversed(rows_first)) if layout.is_true("transposed") else rows_first
 
 
+def rank_of(layout: Attribute, shape_rank: int) -> int:
+    """Dimensions of a layout in memory; those that a shape has before them are buffers."""
+    if "order" in layout.values:
+        return len(layout.numbers("order"))
+    if "offset" in layout.values:
+        return next((len(vector) for vector in layout.vectors("offset")), shape_rank)
+    return layout.number("rank", 2) if layout.kind == "nvmma_shared" else shape_rank
+
+
 def swizzled(swizzle: Swizzle, shape: Sequence[int], order: Sequence[int]) -> Offsets:
     """Plain rows along `order[0]`, swizzled by the row."""
 
     def offsets(coordinates: Ints) -> Ints:
         column, row, stride = _rows(coordinates, shape, order)
-        phase = (row // swizzle.per_phase) % swizzle.max_phase
+        # A row that is shorter than the phases reach has fewer of them.
+        phase = (row // swizzle.per_phase) % swizzle.max_phase % max(stride // swizzle.vector, 1)
         group = (column // swizzle.vector) ^ phase
         return row * stride + group * swizzle.vector + column % swizzle.vector
 
@@ -128,22 +140,27 @@ def _rows(coordinates: Ints, shape: Sequence[int], order: Sequence[int]) -> tupl
 def _nvmma(layout: Attribute, shape: Vector, element_bits: int) -> Offsets:
     """Hopper's operand layout: columns of tiles as wide as the swizzle, sixteen-byte groups moved by the row."""
     width = layout.number("swizzlingByteWidth")
-    if len(shape) != 2:
-        raise UsageError(f"nvmma_shared: only tiles of two dimensions are modelled, not {len(shape)}")
+    if len(shape) < 2 or (len(shape) > 2 and layout.is_true("transposed")):
+        kind = "transposed tiles" if len(shape) > 2 else "tiles"
+        raise UsageError(f"nvmma_shared: {kind} of {plural(len(shape), 'dimension')} are not modelled")
     if width not in (0, 32, 64, 128):
         raise UsageError(f"nvmma_shared: swizzlingByteWidth = {width} is not 0, 32, 64 or 128")
-    order = (0, 1) if layout.is_true("transposed") else (1, 0)
+    if layout.is_true("fp4Padded"):
+        raise UsageError("nvmma_shared: fp4Padded = true is not modelled")
+    order = order_of(layout, len(shape))
     if width == 0:
         return swizzled(UNSWIZZLED, shape, order)
     phases = width // MATRIX_ROW_BYTES
     per_phase = 8 // phases
     element_bytes = max(element_bits // 8, 1)
 
+    rows = prod(shape) // shape[order[0]]
+
     def offsets(coordinates: Ints) -> Ints:
-        column, row = coordinates[..., order[0]] * element_bytes, coordinates[..., order[1]]
-        tile, inside = column // width, column % width
+        column, row, _ = _rows(coordinates, shape, order)
+        tile, inside = column * element_bytes // width, column * element_bytes % width
         group = (inside // MATRIX_ROW_BYTES) ^ ((row // per_phase) % phases)
-        row_start = tile * shape[order[1]] * width + row * width
+        row_start = tile * rows * width + row * width
         return (row_start + group * MATRIX_ROW_BYTES + inside % MATRIX_ROW_BYTES) // element_bytes
 
     return offsets
@@ -161,13 +178,13 @@ def _padded(layout: Attribute, shape: Vector) -> Offsets:
     if not all(interval for interval, _ in pairs):
         raise UsageError(f"padded_shared: {intervals} has an interval of 0")
     if "offset" in layout.values:
-        plain = _inverted(layout.vectors("offset"), shape, layout.kind)
+        plain = inverted(layout.vectors("offset"), shape, layout.kind)
     else:
         plain = swizzled(UNSWIZZLED, shape, order_of(layout, len(shape)))
     return _with_gaps(plain, pairs)
 
 
-def _inverted(bases: Sequence[Vector], shape: Vector, kind: str) -> Offsets:
+def inverted(bases: Sequence[Vector], shape: Vector, kind: str) -> Offsets:
     """A layout that says which element lies at each offset, turned around."""
     if any(len(vector) != len(shape) for vector in bases):
         raise UsageError(f"{kind}: its offset bases do not have {len(shape)} dimensions, as the shape has")

@@ -1,4 +1,8 @@
-"""From a text to a tile. The notation decides: a layout of Triton, an expression of CuTe, or an array of CUDA C++."""
+"""From a text to a tile. The notation decides: a layout of Triton, an expression of CuTe, or an array of CUDA C++.
+
+Triton's may be an attribute, with the definitions that it uses before it (`#mma = #ttg.nvidia_mma<{…}>`), or the lines
+of `str(LinearLayout)`.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,26 @@ import numpy as np
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.layouts import memory, registers
-from warplens.kernel_lab.layouts.attributes import CALLS, Attribute, parse_attribute
-from warplens.kernel_lab.layouts.bases import Ints, Vector
-from warplens.kernel_lab.layouts.cute import CuteExpression, parse_cute
+from warplens.kernel_lab.layouts.attributes import CALLS, Attribute, end_of_attribute, parse_attribute
+from warplens.kernel_lab.layouts.bases import Bases, Ints, Vector, reach, spread
+from warplens.kernel_lab.layouts.cute import CuteExpression
+from warplens.kernel_lab.layouts.cute_text import STARTS as CUTE_STARTS
+from warplens.kernel_lab.layouts.cute_text import parse_cute
 from warplens.kernel_lab.layouts.elements import bits_of, is_element
 from warplens.kernel_lab.layouts.indexing import WARP_LANES
-from warplens.kernel_lab.layouts.memory import Offsets, offsets_of, order_of, strided, strides_of
+from warplens.kernel_lab.layouts.linear import (
+    HOLDERS,
+    OFFSET,
+    LinearForm,
+    LinearMap,
+    form_of_holders,
+    form_of_memory,
+    parse_linear,
+)
+from warplens.kernel_lab.layouts.linear import STARTS as LINEAR_STARTS
+from warplens.kernel_lab.layouts.memory import Offsets, inverted, offsets_of, order_of, rank_of, strided, strides_of
 from warplens.kernel_lab.layouts.types import parse_type
-from warplens.units import is_whole_number
+from warplens.units import is_whole_number, plural
 
 LARGEST = 1 << 20
 USUAL_ELEMENT = "f32"
@@ -32,7 +48,8 @@ _ARRAY = re.compile(
     r"(?P<dims>(?:\[[^\[\]]*\]\s*)+);?"
 )
 _SHAPED = re.compile(r"(?P<shape>\d+(?:x\d+)*)(?:x(?P<element>[A-Za-z_]\w*))?\s+(?P<layout>\D.*)", re.DOTALL)
-_IS_CUTE = re.compile(r"Sw(?:izzle)?\s*<|Layout\s*<|smem_ptr|\(|_?\d")
+_DEFINITION = re.compile(r" ?#(?P<name>\w+) ?= ?(?=#)")
+_ALIAS = re.compile(r"#(?P<name>\w+)(?![\w.])")
 
 
 @dataclass(frozen=True)
@@ -48,6 +65,8 @@ class Tile:
     offsets: Offsets | None = None
     holders: Ints | None = None
     """Coordinates of what each thread holds: registers × lanes × warps × dimensions."""
+    bases: Bases | None = None
+    """Of a layout over threads that is written as a linear one."""
     notes: tuple[str, ...] = ()
     declared: Vector = ()
     """The extents of an array of C++; its rows may be longer than the tile's, by a padding."""
@@ -64,6 +83,15 @@ class Tile:
         """Of every element, rows first."""
         return np.stack(np.unravel_index(np.arange(self.elements), self.shape), axis=-1).astype(np.int64)
 
+    def linear_form(self) -> LinearForm:
+        """The tile as a linear layout, or why it is none."""
+        if self.bases is not None:
+            return LinearForm(tuple(zip(HOLDERS, self.bases.parts, strict=True)))
+        if self.holders is not None:
+            return form_of_holders(self.holders)
+        assert self.offsets is not None
+        return form_of_memory(self.offsets(self.coordinates()).reshape(self.shape))
+
     @property
     def bytes(self) -> int:
         """From the first element to the last, gaps included; of an array all of it."""
@@ -74,9 +102,11 @@ class Tile:
 
 def read_tile(text: str, shape: Vector = (), element: str = "", over_threads: Vector = ()) -> Tile:
     """The tile of one text; `over_threads` is the shape of the tile that a CuTe layout of threads and values covers."""
-    plain = " ".join(text.split())
+    plain = _with_definitions(" ".join(text.split()))
     if not plain:
         raise UsageError("an empty layout", hint=FORMS)
+    if LINEAR_STARTS.match(plain):
+        return _linear(plain, parse_linear(plain), element)
     typed = parse_type(plain) if plain.startswith(("tensor<", "!ttg.memdesc<", "memdesc<")) else None
     if typed is not None:
         return replace(read_tile(typed.layout, shape or typed.shape, element or typed.element), text=plain)
@@ -86,9 +116,63 @@ def read_tile(text: str, shape: Vector = (), element: str = "", over_threads: Ve
         own = tuple(int(extent) for extent in match["shape"].split("x"))
         tile = read_tile(match["layout"], shape or own, element or match["element"] or "", over_threads)
         return replace(tile, text=plain)
-    if _IS_CUTE.match(plain):
+    if CUTE_STARTS.match(plain):
         return _cute(plain, element, over_threads)
     return _triton(plain, parse_attribute(plain), shape, element)
+
+
+def _with_definitions(text: str) -> str:
+    """The last layout of a text, with what the names in it stand for: `#mma = #ttg.… #a = #ttg.slice<…#mma…>`."""
+    definitions: dict[str, str] = {}
+
+    def resolved(part: str) -> str:
+        return _ALIAS.sub(lambda match: definitions.get(match["name"], match[0]), part)
+
+    last, at = "", 0
+    while match := _DEFINITION.match(text, at):
+        at = end_of_attribute(text, match.end())
+        last = definitions[match["name"]] = resolved(text[match.end() : at])
+    return resolved(text[at:].strip()) or last
+
+
+def _linear(text: str, linear: LinearMap, element: str) -> Tile:
+    own = element or USUAL_ELEMENT
+    names = [name for name in linear.inputs if name != "block" or linear.part(name)]
+    sizes = tuple(size for name, size in zip(linear.outputs, linear.sizes, strict=True) if name != "block" or size > 1)
+    _check_size(text, sizes)
+    rows_first = tuple(reversed(range(len(sizes))))
+    if set(linear.inputs) <= set(HOLDERS):
+        bases = Bases(*(_kept(linear.part(name), len(sizes)) for name in HOLDERS))
+        tile = Tile(text, sizes, own, bits_of(own), rows_first, holders=bases.coordinates(), bases=bases)
+        return replace(tile, text=tile.linear_form().text)
+    notes = () if element else (f"the linear layout: elements of {USUAL_ELEMENT} are assumed",)
+    if names == [OFFSET]:
+        offsets = inverted(linear.part(OFFSET), sizes, "the linear layout")
+        return Tile(text, sizes, own, bits_of(own), rows_first, offsets, notes=notes)
+    if linear.outputs[0] == OFFSET and len(sizes) == 1:
+        return _of_coordinates(text, linear, own, notes)
+    raise UsageError(
+        f"a linear layout from {', '.join(linear.inputs)} to {', '.join(linear.outputs)} is not shown",
+        hint="from register, lane, warp and block; from offset; or from dim0, dim1, … to offset",
+    )
+
+
+def _kept(vectors: tuple[Vector, ...], rank: int) -> tuple[Vector, ...]:
+    return tuple(vector[:rank] for vector in vectors)
+
+
+def _of_coordinates(text: str, linear: LinearMap, element: str, notes: tuple[str, ...]) -> Tile:
+    """A tile whose coordinates' bits each add to the offset."""
+    tables = [spread(_kept(vectors, 1), 1)[:, 0] for name, vectors in linear.inputs.items() if name != "block"]
+    shape = tuple(len(table) for table in tables)
+
+    def offsets(coordinates: Ints) -> Ints:
+        places = np.zeros(coordinates.shape[:-1], np.int64)
+        for dim, table in enumerate(tables):
+            places ^= table[coordinates[..., dim]]
+        return places
+
+    return Tile(text, shape, element, bits_of(element), tuple(reversed(range(len(shape)))), offsets, notes=notes)
 
 
 def _array(text: str, match: re.Match[str], element: str) -> Tile:
@@ -115,7 +199,7 @@ def _cute(text: str, element: str, over_threads: Vector) -> Tile:
     if over_threads:
         return _threads_and_values(text, expression, over_threads, element or USUAL_ELEMENT)
     bits = expression.pointer_bits
-    own = element or (f"i{bits}" if bits else USUAL_ELEMENT)
+    own = element or expression.element or (f"i{bits}" if bits else USUAL_ELEMENT)
     if bits and bits_of(own) != bits:
         raise UsageError(f"{own} has {bits_of(own)} bits, the pointer of {text} {bits}")
     shape = expression.shape
@@ -144,8 +228,7 @@ def _threads_and_values(text: str, expression: CuteExpression, shape: Vector, el
     pairs = np.stack(np.meshgrid(np.arange(threads), np.arange(values), indexing="ij"), axis=-1).astype(np.int64)
     index = expression.offsets(pairs)
     if index.min() < 0 or index.max() >= prod(shape):
-        size = "×".join(map(str, shape))
-        raise UsageError(f"{text} reaches the element {int(index.max())}, a tile of {size} has {prod(shape)}")
+        raise UsageError(f"{text} reaches the element {int(index.max())}, a tile of {_size(shape)} has {prod(shape)}")
     coordinates = np.stack(np.unravel_index(index, shape, order="F"), axis=-1).astype(np.int64)
     holders = coordinates.reshape(threads // lanes, lanes, values, len(shape)).transpose(2, 1, 0, 3)
     return Tile(text, shape, element, bits_of(element), tuple(reversed(range(len(shape)))), holders=holders)
@@ -153,6 +236,9 @@ def _threads_and_values(text: str, expression: CuteExpression, shape: Vector, el
 
 def _triton(text: str, layout: Attribute, shape: Vector, element: str) -> Tile:
     known = (*registers.KINDS, *memory.KINDS)
+    if unknown := _ALIAS.search(text):
+        hint = f"write its definition before it: #{unknown['name']} = #ttg.…"
+        raise UsageError(f"{unknown[0]} is not defined, at character {unknown.start() + 1} of {text!r}", hint=hint)
     if layout.kind not in known:
         short = [name for name, (kind, _) in CALLS.items() if kind in known]
         hint = f"Triton's: {', '.join(known)}; Gluon's: {', '.join(short)}; or {FORMS.partition('), ')[2]}"
@@ -162,7 +248,13 @@ def _triton(text: str, layout: Attribute, shape: Vector, element: str) -> Tile:
         bases = registers.bases_of(layout, shape or None)
         own = element or USUAL_ELEMENT
         whole = shape or bases.extent()
-        return Tile(text, whole, own, bits_of(own), tuple(reversed(range(len(whole)))), holders=bases.coordinates())
+        rows_first = tuple(reversed(range(len(whole))))
+        notes: tuple[str, ...] = ()
+        if bases.block:
+            warps = 1 << len(bases.warp)
+            size = f"{1 << len(bases.block)} blocks of {plural(warps, 'warp')}"
+            notes = (f"{size}: warp {warps} is the first of the second block",)
+        return Tile(text, whole, own, bits_of(own), rows_first, holders=bases.coordinates(), bases=bases, notes=notes)
     return _in_memory(text, layout, shape, element)
 
 
@@ -175,12 +267,22 @@ def _in_memory(text: str, layout: Attribute, shape: Vector, element: str) -> Til
     own = element or (f"i{bits}" if bits else USUAL_ELEMENT)
     if bits and bits_of(own) != bits:
         raise UsageError(f"{own} has {bits_of(own)} bits, elementBitWidth of {layout.kind} is {bits}")
-    notes = () if element or bits else (f"{layout.kind}: elements of {USUAL_ELEMENT} are assumed",)
+    notes = [] if element or bits else [f"{layout.kind}: elements of {USUAL_ELEMENT} are assumed"]
+    rank = rank_of(layout, len(shape))
+    if len(shape) > rank:
+        notes.append(f"{_size(shape[:-rank])} buffers of {_size(shape[-rank:])}: one of them is shown")
+        shape = shape[-rank:]
+    if blocks := layout.cluster():
+        shape = tuple(extent // count for extent, count in zip(shape, reach(blocks, rank), strict=True))
+        notes.append(f"one of {1 << len(blocks)} blocks' parts, {_size(shape)}, is shown")
     offsets = offsets_of(layout, shape, bits_of(own))
-    return Tile(text, shape, own, bits_of(own), order_of(layout, len(shape)), offsets, notes=notes)
+    return Tile(text, shape, own, bits_of(own), order_of(layout, len(shape)), offsets, notes=tuple(notes))
 
 
 def _check_size(text: str, shape: Vector) -> None:
     if prod(shape) > LARGEST or not all(shape):
-        size = "×".join(map(str, shape))
-        raise UsageError(f"a tile of {size} elements for {text}: at least 1, at most {LARGEST:,} are shown")
+        raise UsageError(f"a tile of {_size(shape)} elements for {text}: at least 1, at most {LARGEST:,} are shown")
+
+
+def _size(shape: Vector) -> str:
+    return "×".join(map(str, shape))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.attributes import Attribute, parse_attribute
-from warplens.kernel_lab.layouts.bases import Bases, Vector, fitted, log2, spread, unit
+from warplens.kernel_lab.layouts.bases import Bases, Vector, fitted, log2, reach, spread, unit
 
 KINDS = ("blocked", "linear", "nvidia_mma", "amd_mfma", "dot_op", "slice")
+MATRIX_KINDS = ("nvidia_mma", "amd_mfma", "dot_op")
 AMD_LANES = 6
 """A warp of AMD's has 2⁶ lanes."""
 
@@ -25,17 +27,24 @@ def bases_of(layout: Attribute, shape: Vector | None = None) -> Bases:
     """The same with an error that says what is wrong; without a shape, one tile of the layout."""
     if layout.kind == "slice":
         return _slice(layout, shape)
-    tile, order = _tile(layout)
-    shape = shape or tile.extent()
+    tile, order = _tile(layout, shape)
+    cluster = layout.cluster()
+    blocks = reach(cluster, len(order))
+    shape = shape or tuple(extent * count for extent, count in zip(tile.extent(), blocks, strict=True))
     if len(shape) != len(order):
         size = "×".join(map(str, shape))
         raise UsageError(f"{layout.kind} has {len(order)} dimensions, the shape {size} has {len(shape)}")
     for extent in shape:
         log2(extent)
-    return fitted(tile, shape, order)
+    own = tuple(max(extent // count, 1) for extent, count in zip(shape, blocks, strict=True))
+    bases = fitted(tile, own, order, keeps_folded=layout.kind in MATRIX_KINDS)
+    if not cluster:
+        return bases
+    steps = [tuple(step * extent for step, extent in zip(vector, own, strict=True)) for vector in cluster]
+    return replace(bases, block=tuple(steps))
 
 
-def _tile(layout: Attribute) -> tuple[Bases, Vector]:
+def _tile(layout: Attribute, shape: Vector | None) -> tuple[Bases, Vector]:
     """One tile, and the order in which more of them fill a tensor."""
     if layout.kind == "blocked":
         order = layout.numbers("order")
@@ -48,7 +57,7 @@ def _tile(layout: Attribute) -> tuple[Bases, Vector]:
     if layout.kind == "amd_mfma":
         return _amd_result(layout), (1, 0)
     if layout.kind == "dot_op":
-        return _operand(layout)
+        return _operand(layout, shape)
     raise UsageError(f"the layout {layout.kind!r} is not modelled", hint=f"known: {', '.join(KINDS)}")
 
 
@@ -56,20 +65,21 @@ def _slice(layout: Attribute, shape: Vector | None) -> Bases:
     dropped = layout.number("dim")
     parent_shape = (*shape[:dropped], 1, *shape[dropped:]) if shape else None
     parent = bases_of(parse_attribute(layout.text("parent")), parent_shape)
-    parts = (parent.register, parent.lane, parent.warp)
-    sliced = [tuple(v[:dropped] + v[dropped + 1 :] for v in part) for part in parts]
-    return Bases(tuple(vector for vector in sliced[0] if any(vector)), sliced[1], sliced[2])
+    register, *others = [tuple(v[:dropped] + v[dropped + 1 :] for v in part) for part in parent.parts]
+    return Bases(tuple(vector for vector in register if any(vector)), *others)
 
 
 def _linear(layout: Attribute) -> Bases:
     parts = [layout.vectors(name) for name in ("register", "lane", "warp")]
+    parts.append(layout.vectors("block") if "block" in layout.values else ())
     lengths = {len(vector) for part in parts for vector in part}
     if len(lengths) > 1:
         raise UsageError(f"linear: its bases have {' and '.join(map(str, sorted(lengths)))} dimensions")
     return Bases(*parts)
 
 
-def _blocked(layout: Attribute, order: Vector) -> Bases:
+def _blocked(layout: Attribute, order: Vector, summed: int = -1, depth: int = 1) -> Bases:
+    """Along a dimension that a product sums over (`summed`), each thread holds all, `depth` elements."""
     rank = len(order)
     if sorted(order) != list(range(rank)):
         raise UsageError(f"blocked: order = {list(order)} does not name each dimension once")
@@ -81,9 +91,10 @@ def _blocked(layout: Attribute, order: Vector) -> Bases:
             raise UsageError(f"blocked: {name} has {len(extents)} dimensions, order has {rank}")
         vectors: list[Vector] = []
         for dim in order:
-            for _ in range(log2(extents[dim])):
-                vectors.append(unit(rank, dim, 1 << at[dim]))
-                at[dim] += 1
+            is_own = dim != summed or name == "sizePerThread"
+            for _ in range(log2(depth if dim == summed and is_own else extents[dim])):
+                vectors.append(unit(rank, dim, 1 << at[dim] if is_own else 0))
+                at[dim] += is_own
         parts.append(tuple(vectors))
     return Bases(*parts)
 
@@ -126,12 +137,19 @@ def _amd_result(layout: Attribute) -> Bases:
     return Bases(tuple(parts[0]), tuple(parts[1]), _warps(layout, False, (rows, columns)))
 
 
-def _operand(layout: Attribute) -> tuple[Bases, Vector]:
+def _operand(layout: Attribute, shape: Vector | None) -> tuple[Bases, Vector]:
     """An operand of a matrix product: K runs along columns for the first, along rows for the second."""
     parent = parse_attribute(layout.text("parent"))
     is_first = layout.number("opIdx") == 0
-    width = layout.number("kWidth", 1)
     along_k = 1 if is_first else 0
+    if parent.cluster():
+        raise UsageError("dot_op: operands that are spread over several blocks are not modelled")
+    if parent.kind == "blocked":
+        if shape is None or len(shape) != 2:
+            raise UsageError("dot_op of blocked: how much a thread holds depends on the shape", options=("shape",))
+        order = parent.numbers("order")
+        return _blocked(parent, order, along_k, shape[along_k]), order
+    width = layout.number("kWidth", 1)
     order = (1, 0) if is_first else (0, 1)
     within = tuple(unit(2, along_k, 1 << bit) for bit in range(log2(width)))
 

@@ -33,6 +33,7 @@ def _panel(panel: Panel, banks: int) -> LayoutPanel:
     rows, columns = grid_shape(tile)
     holders = tile.holders
     offsets = tile.offsets(tile.coordinates()) if tile.offsets is not None else None
+    form = tile.linear_form()
     return LayoutPanel(
         variant=panel.variant,
         text=tile.text,
@@ -45,6 +46,8 @@ def _panel(panel: Panel, banks: int) -> LayoutPanel:
         size_bytes=tile.bytes,
         threads=holders.shape[1] * holders.shape[2] if holders is not None else 0,
         warp_lanes=holders.shape[1] if holders is not None else 0,
+        bases=form.bases,
+        why_not_linear=form.why_not,
         offsets=offsets,
         held=_cells(holders.transpose(2, 1, 0, 3).reshape(-1, len(tile.shape)), tile) if holders is not None else None,
         accesses=tuple(_access(result, tile, banks) for result in panel.accesses),

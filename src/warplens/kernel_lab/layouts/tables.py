@@ -25,7 +25,12 @@ _ELEMENT: Final = (
 )
 CONFLICTS: Final = (
     *_TILE,
-    Column("access", "row, column, matrix (ldmatrix), an index or a register layout", "", pl.String),
+    Column(
+        "access",
+        "row, column, matrix (ldmatrix), an index or a register layout; null for a layout over threads",
+        "",
+        pl.String,
+    ),
     Column("ways", "most different words of one bank that lanes need at once; 1: no conflict", "", pl.Int64),
     Column(
         "conflicts", "most extra passes of a wavefront; null where the layout does not allow the access", "", pl.Int64
@@ -36,6 +41,13 @@ CONFLICTS: Final = (
     Column("instructions", "instructions of a warp", "", pl.Int64),
     Column("size_bytes", "what the tile takes of shared memory, gaps included", "bytes", pl.Int64),
     Column("how", "what the variant changes", "", pl.String),
+    Column(
+        "bases",
+        "the layout as a linear one: what each bit of an offset, or of a register, lane, warp and block, adds to the "
+        "element's coordinates; else why it is not linear",
+        "",
+        pl.String,
+    ),
 )
 BANKS: Final = (
     *_TILE,
@@ -92,6 +104,9 @@ def _columns(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _conflicts(exploration: Exploration, panel: Panel) -> Iterator[dict[str, Any]]:
+    whole = {**_tile(panel), "how": panel.how, "bases": panel.tile.linear_form().text}
+    if not panel.tile.is_memory:
+        yield whole
     for result in panel.accesses:
         found = result.found
         known = {"access": result.access.name, "best_passes": result.best_passes, "size_bytes": panel.tile.bytes}
@@ -103,7 +118,7 @@ def _conflicts(exploration: Exploration, panel: Panel) -> Iterator[dict[str, Any
                 "vector_bits": found.lane_bytes * 8,
                 "instructions": len(found.starts),
             }
-        yield {**_tile(panel), **known, "how": panel.how}
+        yield {**whole, **known}
 
 
 def _banks(exploration: Exploration, panel: Panel) -> Iterator[dict[str, Any]]:
@@ -166,7 +181,9 @@ def _tile(panel: Panel) -> dict[str, Any]:
 LAYOUT_TABLES: Final = {
     entry.name: entry
     for entry in (
-        _table("layout_conflicts", "one row per layout and access", CONFLICTS, _conflicts),
+        _table(
+            "layout_conflicts", "one row per layout and access; one for a layout over threads", CONFLICTS, _conflicts
+        ),
         _table("layout_banks", "one row per lane of every instruction of an access", BANKS, _banks),
         _table("layout_elements", "one row per element in memory, or per register of a thread", ELEMENTS, _elements),
     )

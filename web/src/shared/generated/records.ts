@@ -498,6 +498,8 @@ export interface PackedLayoutPanel {
   size_bytes: number;
   threads: number;
   warp_lanes: number;
+  bases: [string, number[][]][];
+  why_not_linear: string;
   offsets: ColumnSpec | null;
   held: ColumnSpec | null;
   accesses: PackedLayoutAccess[];
