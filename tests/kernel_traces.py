@@ -165,6 +165,25 @@ def copy_past_the_end(folder: Path) -> TracedLaunch:
     )
 
 
+def scaled(folder: Path) -> TracedLaunch:
+    """The same copy with two elementwise operations between its load and its store."""
+    launch = copy_past_the_end(folder)
+    rows = []
+    for program in range(4):
+        rows.append((program, 0, 0, 0, 64 * program, 0, 0, -1))
+        rows += [(program, op, 0, -1, 0, -1, -1, 0) for op in (1, 2)]
+        rows.append((program, 3, 1, 1, 64 * program, 0, int(program == 3), -1))
+    columns = np.array(rows, np.int64).T
+    totals = (
+        AccessTotals(0, "load", 0, 4, 256, 256, 1024, 1024),
+        AccessTotals(0, "mul", -1, 4, flop=256),
+        AccessTotals(0, "where", -1, 4),
+        AccessTotals(1, "store", 1, 4, 256, 192, 1024, 768),
+    )
+    events = Events(("load", "mul", "where", "store"), ((64,),), *(np.ascontiguousarray(column) for column in columns))
+    return replace(launch, kernel="scaled", events=events, accesses=totals, elementwise_flop=256, faults=())
+
+
 def trace_of(*launches: TracedLaunch, sample: float | None = None) -> KernelTrace:
     numbered = tuple(replace(launch, index=at) for at, launch in enumerate(launches))
     return KernelTrace("record", "3.9.0", 0, sample, numbered)

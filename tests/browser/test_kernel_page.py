@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernel_traces import BLOCK, copy_past_the_end, matmul, trace_of
+from kernel_traces import BLOCK, copy_past_the_end, matmul, scaled, trace_of
 from warplens.kernel_lab.tracing.records import Events, TensorInfo, TracedLaunch
 from warplens.kernel_lab.tracing.scene import kernel_scene
 from warplens.model.kernel_scene import Mask, Pattern
@@ -129,6 +129,30 @@ def test_operations_are_linked_to_their_lines(page_file: Path, show: Show) -> No
         line.click()
         places.append(page.js("() => warplens.op"))
     assert places == [1, 4, 7, 1]
+
+
+def test_elementwise_operations_are_operations_with_their_lines(tmp_path: Path, show: Show) -> None:
+    page = show(written(tmp_path, scaled(tmp_path)))
+    options = page.page.locator(".op")
+    assert [words.split("\n") for words in options.all_inner_texts()[1:]] == [
+        ["0", "line 2", "load", "x_ptr", "64", "64 of 64"],
+        ["1", "line 2", "mul", "64"],
+        ["2", "line 2", "where", "64"],
+        ["3", "line 3", "store", "out_ptr", "64", "64 of 64"],
+    ]
+    options.nth(2).click()
+    assert "tl.load(x_ptr + 64)" in page.page.locator(".is-current").inner_text()
+    assert "256 FLOP" in page.page.locator("table.code tr.has-ops").first.inner_text()
+
+
+def test_masked_lanes_of_loads_and_stores_are_apart(tmp_path: Path, show: Show) -> None:
+    page = show(written(tmp_path, scaled(tmp_path)), "program=3")
+    assert "masked 25 % of stores" in " ".join(page.page.locator(".facts").inner_text().split())
+    rows = page.js(
+        "() => [...document.querySelectorAll('#summary tr')].map(row => [...row.cells].map(c => c.innerText))"
+    )
+    assert ["Masked lanes of loads", "0 %", "0 %"] in rows
+    assert ["Masked lanes of stores", "100 %", "25 %"] in rows
 
 
 @pytest.mark.parametrize("program", range(6))

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from kernel_traces import BLOCK, SOURCE, copy_past_the_end, matmul, trace_of
+from kernel_traces import BLOCK, SOURCE, copy_past_the_end, matmul, scaled, trace_of
 from warplens.errors import UsageError
 from warplens.kernel_lab.tracing import scene as scenes
 from warplens.kernel_lab.tracing.records import KernelTrace, Site
@@ -130,6 +130,25 @@ def test_what_is_too_much_is_left_out_with_a_word(tmp_path: Path, monkeypatch: p
 
 def _tight(room: Any) -> None:
     room.events, room.tensor_values, room.event_values, room.notes = 100, 1000, 256, []
+
+
+def test_elementwise_operations_give_way_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = scaled(tmp_path)
+    monkeypatch.setattr(scenes._Room, "__init__", lambda self: _with_room(self, events=15))
+    scene = kernel_scene(trace_of(launch))
+    assert scene.notes == ("launch 0: its 8 elementwise operations are omitted; open it alone, or trace a sample",)
+    events = scene.launches[0].events
+    assert events is not None
+    assert [events.ops[op] for op in events.op.tolist()] == ["load", "store"] * 4
+    assert events.base.tolist() == [0, 0, 64, 64, 128, 128, 192, 192]
+    monkeypatch.setattr(scenes._Room, "__init__", lambda self: _with_room(self, events=7))
+    nothing = kernel_scene(trace_of(launch))
+    assert nothing.launches[0].events is None
+    assert nothing.notes == ("launch 0: its 16 operations are omitted; open it alone, or trace a sample",)
+
+
+def _with_room(room: scenes._Room, events: int) -> None:
+    room.events, room.tensor_values, room.event_values, room.notes = events, 0, 0, []
 
 
 def test_a_trace_that_only_counted_has_no_operations(tmp_path: Path) -> None:

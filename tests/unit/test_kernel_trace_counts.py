@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from warplens.kernel_lab.tracing import TABLES, Tracing, trace  # noqa: E402
+from warplens.kernel_lab.tracing.records import is_elementwise  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,65 @@ def test_bytes_and_flops_equal_those_derived_by_hand(name: str) -> None:
     assert tracing.faults == ()
 
 
-@pytest.mark.parametrize("name", ["matmul", "histogram", "reduction"])
+def work_of(name: str) -> list[tuple[int, str, int, int]]:
+    """Line, operation, times and FLOPs of what touches no memory."""
+    rows = TABLES["kernel_accesses_traced"](traced(name)[0].trace).to_dicts()
+    return [(row["line"], row["op"], row["accesses"], row["flop"]) for row in rows if not row["tensor"]]
+
+
+def test_elementwise_operations_are_operations_with_their_lines() -> None:
+    # Four programs with blocks of 128: the GELU is a function, the addition and the conversions are the kernel's.
+    assert work_of("bias_gelu") == [
+        (21, "cast", 4, 0),
+        (22, "cast", 4, 0),
+        (23, "add", 4, 512),
+        (13, "mul", 16, 4 * 512),
+        (13, "add", 4, 512),
+        (14, "sub", 4, 512),
+        (14, "exp", 4, 512),
+        (14, "add", 4, 512),
+        (14, "div", 4, 512),
+        (23, "cast", 4, 0),
+    ]
+    # What a reduction does inside is its own.
+    assert work_of("softmax") == [
+        (16, "reduce_max", 6, 6 * 127),
+        (16, "sub", 6, 6 * 128),
+        (17, "exp", 6, 6 * 128),
+        (18, "reduce_sum", 6, 6 * 127),
+        (19, "div", 6, 6 * 128),
+    ]
+    assert work_of("histogram") == []  # whole numbers
+
+
+@pytest.mark.parametrize("name", ["bias_gelu", "softmax", "layer_norm", "flash_attention", "quantised_matmul"])
+def test_the_work_of_statements_adds_up_to_that_of_the_launch(name: str) -> None:
+    (launch,) = traced(name)[0].launches
+    elementwise = sum(row.flop for row in launch.accesses if is_elementwise(row.op))
+    assert elementwise == launch.elementwise_flop > 0
+    assert sum(row.flop for row in launch.accesses) == launch.flop
+    assert launch.events is not None
+    counted: dict[tuple[int, str], int] = {}
+    for site, op in zip(launch.events.site.tolist(), launch.events.op.tolist(), strict=True):
+        counted[site, launch.events.ops[op]] = counted.get((site, launch.events.ops[op]), 0) + 1
+    totals: dict[tuple[int, str], int] = {}
+    for row in launch.accesses:
+        totals[row.site, row.op] = totals.get((row.site, row.op), 0) + row.accesses
+    assert counted == totals
+
+
+def test_masked_lanes_of_loads_and_of_stores_are_apart() -> None:
+    """Tiles of 16 × 16 over 40 × 36 by 36 × 24: the last step along k has 4 of 16, the last row of tiles 8, columns 8."""
+    (row,) = TABLES["kernel_launches"](traced("matmul")[0].trace).to_dicts()
+    loaded, stored = 2 * 40 * 36 + 3 * 36 * 24, 40 * 24
+    assert row["masked_loads_percent"] == pytest.approx(100 * (1 - loaded / (2 * 18 * 256)))
+    assert row["masked_stores_percent"] == pytest.approx(100 * (1 - stored / (6 * 256)))
+    (counts,) = TABLES["kernel_launches"](traced("histogram")[0].trace).to_dicts()
+    assert counts["masked_loads_percent"] == pytest.approx(100 * 20 / 320)
+    assert counts["masked_stores_percent"] is None  # it has atomics only
+
+
+@pytest.mark.parametrize("name", ["matmul", "histogram", "reduction", "bias_gelu"])
 def test_counting_finds_what_recording_finds(name: str) -> None:
     recorded, counted = traced(name)[0].trace, traced(name, "count")[0].trace
     for table in ("kernel_launches", "kernel_accesses_traced", "kernel_tensors_traced"):

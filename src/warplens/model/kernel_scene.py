@@ -46,7 +46,7 @@ class Site:
 
 @dataclass(frozen=True)
 class AccessTotals:
-    """What one statement did to one tensor in one launch; `tensor` is -1 for dots and reductions.
+    """What one statement did to one tensor in one launch; `tensor` is -1 for what only computes.
 
     Sectors are those of a GPU's memory: 32 bytes, counted per warp of 32 lanes. Lanes are taken in the order of the
     dimension with the smallest stride, one element each, as the compiler lays out a coalesced access; where offsets
@@ -129,8 +129,8 @@ class Events:
     """Every operation of every traced program in the order it ran, one per row.
 
     `program` is x·ny·nz + y·nz + z; `op` indexes `ops`; `base` is the first lane's element, counted from the start of
-    the storage; `pattern` and `mask` index the launch's lists (-1 for dots and reductions); `shape` indexes `shapes`,
-    a dot's (batch…, M, N, K) or a reduction's input.
+    the storage; `pattern` and `mask` index the launch's lists (-1 for what only computes); `shape` indexes `shapes`,
+    a dot's (batch…, M, N, K), a reduction's input or an elementwise operation's result.
     """
 
     ops: tuple[str, ...]

@@ -7,7 +7,7 @@ export interface View {
   update(changed: Changed): void;
 }
 export type Mount = (host: HTMLElement, app: App) => View;
-export type Kind = "load" | "store" | "atomic" | "dot" | "other";
+export type Kind = "load" | "store" | "atomic" | "dot" | "reduce" | "elementwise";
 
 export class App {
   readonly tip = new Tip();
@@ -98,7 +98,7 @@ export class App {
   /** Rows of the accesses that belong to the chosen operation; null: all of the program. A product has those of its factors. */
   get chosenRows(): Set<number> | null {
     const { opRow } = this;
-    if (opRow < 0 || this.kind(opRow) === "other") return null;
+    if (opRow < 0 || ["reduce", "elementwise"].includes(this.kind(opRow))) return null;
     if (this.kind(opRow) !== "dot") return new Set([opRow]);
     const factors = [0, 1].map((which) => this.factorRow(opRow, which)).filter((row) => row >= 0);
     return factors.length ? new Set(factors) : null;
@@ -122,9 +122,15 @@ export class App {
   kind(row: number): Kind {
     const name = this.opName(row);
     if (name === "load" || name === "store") return name;
-    return name.startsWith("atomic") ? "atomic" : name.startsWith("dot") ? "dot" : "other";
+    const kinds: [start: string, kind: Kind][] = [
+      ["atomic_", "atomic"],
+      ["dot", "dot"],
+      ["reduce_", "reduce"],
+      ["scan_", "reduce"],
+    ];
+    return kinds.find(([start]) => name.startsWith(start))?.[1] ?? "elementwise";
   }
-  /** Block of an access, or shape of a product or a reduction. */
+  /** Block of an access, or shape of a product, a reduction's input or an elementwise result. */
   shape(row: number): number[] {
     const events = this.launch.events as Events;
     return this.launch.patterns[events.pattern[row]]?.shape ?? events.shapes[events.shape[row]] ?? [];

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from pathlib import PurePath
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from warplens.kernel_lab.tracing.records import NO_TENSOR, is_failure
+from warplens.kernel_lab.tracing.records import NO_TENSOR, is_elementwise, is_failure
 from warplens.units import format_bytes, format_count, format_flop, plural
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _launch(launch: TracedLaunch, times: int, width: int, config: str | None, st
     if config:
         yield f"  config    {config}"
     yield f"  bytes     {_bytes(launch)}"
-    yield f"  lanes     {_percent(launch.active_lanes_percent)} active; sectors {_percent(launch.sector_percent)} used"
+    yield f"  lanes     {_lanes(launch)}; sectors {_percent(launch.sector_percent)} used"
     if launch.flop:
         intensity = f"; {launch.flop_per_byte:.3g} per byte moved" if launch.flop_per_byte else ""
         once = f", {launch.flop_per_unique_byte:.3g} if every byte moves once" if launch.flop_per_unique_byte else ""
@@ -86,21 +87,46 @@ def _bytes(launch: TracedLaunch) -> str:
     return f"{moved}; {format_bytes(launch.unique_bytes)} of memory, each {times}"
 
 
+def _lanes(launch: TracedLaunch) -> str:
+    """All active lanes, and where some are not: the masked ones of loads and stores apart."""
+    active = f"{_percent(launch.active_lanes_percent)} active"
+    shares = (("loads", launch.masked_loads_percent), ("stores", launch.masked_stores_percent))
+    masked = [f"{_percent(share)} of {name}" for name, share in shares if share is not None]
+    return f"{active}; masked {', '.join(masked)}" if masked and launch.active_lanes_percent != 100 else active
+
+
 def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g} %"
 
 
 def _statements(launch: TracedLaunch, width: int) -> Iterator[str]:
     calls = _calls(launch)
-    for access in launch.accesses[:MOST_STATEMENTS]:
+    rows = _rows(launch)
+    for access in rows[:MOST_STATEMENTS]:
         site = launch.sites[access.site]
         tensor = launch.tensors[access.tensor].name if access.tensor != NO_TENSOR else ""
         where = f"line {site.line}" if site.file == launch.file else f"{PurePath(site.file).name}:{site.line}"
         head = f"  {where:<9} {access.op:<11} {tensor:<12} {_work(access):>11}  "
         yield from _with_statement(head, calls.get(access.site, "") + " ".join(site.statement.split()), width)
-    rest = len(launch.accesses) - MOST_STATEMENTS
+    rest = len(rows) - MOST_STATEMENTS
     if rest > 0:
         yield f"  … and {format_count(rest)} more: --table kernel_accesses_traced has all"
+
+
+def _rows(launch: TracedLaunch) -> list[AccessTotals]:
+    """Accesses, products, reductions and, in one row, a statement's elementwise work, where there is room for all."""
+    rows: list[AccessTotals] = []
+    places: dict[int, int] = {}
+    for row in launch.accesses:
+        if is_elementwise(row.op) and row.site in places:
+            before = rows[places[row.site]]
+            rows[places[row.site]] = replace(before, flop=before.flop + row.flop)
+            continue
+        if is_elementwise(row.op):
+            places[row.site] = len(rows)
+            row = replace(row, op="elementwise")
+        rows.append(row)
+    return rows if len(rows) <= MOST_STATEMENTS else [row for row in rows if row.op != "elementwise"]
 
 
 def _with_statement(head: str, statement: str, width: int) -> Iterator[str]:
@@ -131,7 +157,9 @@ def _differ(paths: list[tuple[Place, ...]], depth: int) -> bool:
 
 
 def _work(access: AccessTotals) -> str:
-    return format_bytes(access.true_bytes) if access.lanes else format_flop(access.flop)
+    if access.lanes:
+        return format_bytes(access.true_bytes)
+    return format_flop(access.flop) if access.flop else ""
 
 
 def _numbers(launch: TracedLaunch) -> Iterator[str]:

@@ -75,7 +75,8 @@ def is_failure(fault: Fault, *, strict: bool = False) -> bool:
 
 @dataclass(frozen=True)
 class KeptValues:
-    """Values kept on demand: one array per event (what was loaded, stored or computed), each tensor before and after.
+    """Values kept on demand: one array per event (what was loaded, stored, reduced or multiplied; empty for elementwise
+    operations), each tensor before and after.
 
     bfloat16 and float8 are kept as their bits; `values.decoded` makes numbers of them.
     """
@@ -138,7 +139,7 @@ class TracedLaunch(LaunchRecord):
 
     @property
     def reduce_flop(self) -> int:
-        return sum(row.flop for row in self.accesses if not row.op.startswith("dot"))
+        return sum(row.flop for row in self.accesses if row.op.startswith(("reduce_", "scan_", "atomic_")))
 
     @property
     def flop(self) -> int:
@@ -153,6 +154,16 @@ class TracedLaunch(LaunchRecord):
     def flop_per_unique_byte(self) -> float | None:
         """Arithmetic intensity as if every repeated access hit a cache: the most it can be."""
         return self.flop / self.unique_bytes if self.unique_bytes else None
+
+    @property
+    def masked_loads_percent(self) -> float | None:
+        """Lanes of loads that a mask switches off, of all lanes of loads."""
+        return _masked_percent(self.of("load"))
+
+    @property
+    def masked_stores_percent(self) -> float | None:
+        """The same of stores; atomics are neither."""
+        return _masked_percent(self.of("store"))
 
     @property
     def active_lanes_percent(self) -> float | None:
@@ -174,6 +185,17 @@ class TracedLaunch(LaunchRecord):
         """Coordinates of a program number as `Events.program` has it."""
         _, y, z = self.grid
         return program // (y * z), program // z % y, program % z
+
+
+def is_elementwise(op: str) -> bool:
+    """Whether an operation is one on each element, which touches no memory and combines nothing."""
+    return op not in ("load", "store") and not op.startswith(("atomic_", "reduce_", "scan_", "dot"))
+
+
+def _masked_percent(accesses: Iterable[AccessTotals]) -> float | None:
+    rows = list(accesses)
+    lanes = sum(row.lanes for row in rows)
+    return 100 * (lanes - sum(row.active_lanes for row in rows)) / lanes if lanes else None
 
 
 @dataclass(frozen=True, repr=False)

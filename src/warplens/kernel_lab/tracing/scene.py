@@ -10,7 +10,15 @@ from typing import Any, Final
 import numpy as np
 
 from warplens.errors import UsageError
-from warplens.kernel_lab.tracing.records import FAULT_KINDS, NO_TENSOR, Array, Events, KernelTrace, TracedLaunch
+from warplens.kernel_lab.tracing.records import (
+    FAULT_KINDS,
+    NO_TENSOR,
+    Array,
+    Events,
+    KernelTrace,
+    TracedLaunch,
+    is_elementwise,
+)
 from warplens.kernel_lab.tracing.watching.operands import operands_of
 from warplens.kernel_lab.tracing.watching.source_text import sources_of
 from warplens.kernel_lab.tracing.watching.values import decoded
@@ -31,8 +39,8 @@ MOST_EVENT_VALUES: Final = 500_000
 """Random numbers of 4 bytes take 5.3 in the page."""
 TOTALS: Final = (
     "true_bytes", "attempted_bytes", "loaded_bytes", "stored_bytes", "atomic_bytes", "unique_bytes", "shared_bytes",
-    "active_lanes_percent", "sector_percent", "flop", "dot_flop", "reduce_flop", "elementwise_flop", "flop_per_byte",
-    "flop_per_unique_byte",
+    "active_lanes_percent", "masked_loads_percent", "masked_stores_percent", "sector_percent", "flop", "dot_flop",
+    "reduce_flop", "elementwise_flop", "flop_per_byte", "flop_per_unique_byte",
 )  # fmt: skip
 
 
@@ -126,15 +134,20 @@ def _events(launch: TracedLaunch, tensors: tuple[SceneTensor, ...], room: _Room)
     events = launch.events
     if events is None:
         return None
+    kept = np.ones(len(events), bool)
     if len(events) > room.events:
-        _note(
-            room,
-            f"launch {launch.index}: its {len(events):,} operations are omitted; open it alone, or trace a sample",
-        )
-        return None
-    room.events -= len(events)
+        kept = ~np.isin(events.op, [at for at, op in enumerate(events.ops) if is_elementwise(op)])
+        fits = int(kept.sum()) <= room.events
+        kept, what = (kept, "elementwise operations") if fits else (np.zeros_like(kept), "operations")
+        left_out = len(events) - int(kept.sum())
+        _note(room, f"launch {launch.index}: its {left_out:,} {what} are omitted; open it alone, or trace a sample")
+        if not fits:
+            return None
+    room.events -= int(kept.sum())
     number, values = _values(launch, events, tensors, room)
-    return SceneEvents(**_fields(events), value=number, values=values)
+    columns = _fields(events)
+    rows = {name: column[kept] for name, column in columns.items() if isinstance(column, np.ndarray)}
+    return SceneEvents(**{**columns, **rows}, value=number[kept], values=values)
 
 
 def _values(
@@ -154,6 +167,8 @@ def _values(
         if events.ops[op] == "load" and tensor != NO_TENSOR and in_tensor[tensor]:
             continue
         dtype, data = launch.values.events[row]
+        if not data.size:
+            continue
         if data.size > room.event_values:
             left_out += 1
             continue

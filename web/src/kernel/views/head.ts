@@ -1,6 +1,6 @@
 // The top: what was launched, what it moved and computed, and what was sampled or left out.
 import { h, replace } from "../../shared/dom";
-import { formatBytes, formatCount, formatFlop, formatPlural, significant } from "../../shared/format";
+import { formatBytes, formatCount, formatFlop, formatPercent, formatPlural, significant } from "../../shared/format";
 import { sizeText, type App, type View } from "../app";
 import { helpButton } from "../../shared/help";
 import { themeButton } from "../../shared/theme";
@@ -63,6 +63,11 @@ function factsOf({ launch, scene }: App): [name: string, value: string, why: str
     ["stores", bytes("stored_bytes"), "bytes of the active lanes of stores"],
   ];
   if (totals["atomic_bytes"]) facts.push(["atomics", bytes("atomic_bytes"), "bytes of the active lanes of atomics"]);
+  const masked = ["loads", "stores"]
+    .map((what): [string, number | null | undefined] => [what, totals[`masked_${what}_percent`]])
+    .filter(([, share]) => share)
+    .map(([what, share]) => `${formatPercent(share as number)} of ${what}`);
+  if (masked.length) facts.push(["masked", masked.join(", "), "lanes that a mask switches off, of all lanes"]);
   facts.push(["computes", formatFlop(totals["flop"] ?? 0), "floating operations executed, masked lanes included"]);
   const { flop_per_byte: low, flop_per_unique_byte: high } = totals;
   if (low !== null) facts.push(["intensity", `${significant(low)} FLOP/byte`, "if no access hits a cache"]);

@@ -21,7 +21,7 @@ const MARGIN = 2; // rows and columns around what a program touches
 const MOST_LISTED = 8;
 const MOST_TABLE_ROWS = 500;
 const TOUCHED = LOADED | STORED | ATOMIC;
-const FLAGS = { load: LOADED, store: STORED, atomic: ATOMIC, dot: 0, other: 0 };
+const FLAGS = { load: LOADED, store: STORED, atomic: ATOMIC, dot: 0, reduce: 0, elementwise: 0 };
 
 export class TensorMap {
   readonly element: HTMLElement;

@@ -47,18 +47,26 @@ interface Sums {
   atomic: number;
   lanes: number;
   active: number;
+  /** Of loads and of stores: all lanes, and those that a mask switches off. */
+  load: [lanes: number, masked: number];
+  store: [lanes: number, masked: number];
   dot: number;
 }
 
 function programSums(app: App): Sums {
-  const sums: Sums = { loaded: 0, stored: 0, atomic: 0, lanes: 0, active: 0, dot: 0 };
+  const sums: Sums = { loaded: 0, stored: 0, atomic: 0, lanes: 0, active: 0, load: [0, 0], store: [0, 0], dot: 0 };
   for (const row of app.programRows) {
     const kind = app.kind(row);
     if (kind === "load") sums.loaded += app.trueBytes(row);
     if (kind === "store") sums.stored += app.trueBytes(row);
     if (kind === "atomic") sums.atomic += app.trueBytes(row);
-    sums.lanes += app.lanes(row);
-    sums.active += app.activeLanes(row);
+    const [lanes, active] = [app.lanes(row), app.activeLanes(row)];
+    sums.lanes += lanes;
+    sums.active += active;
+    if (kind === "load" || kind === "store") {
+      sums[kind][0] += lanes;
+      sums[kind][1] += lanes - active;
+    }
     sums.dot += app.dotFlop(row);
   }
   return sums;
@@ -69,6 +77,7 @@ function totalRows(app: App): string[][] {
   const own = app.launch.events ? programSums(app) : null;
   const whole = (value: number | null | undefined): string => (value === null || value === undefined ? "" : formatCount(value));
   const percent = (value: number | null | undefined): string => (value === null || value === undefined ? "" : formatPercent(value));
+  const masked = (part: [number, number] | undefined): string => (part?.[0] ? formatPercent((100 * part[1]) / part[0]) : "");
   const ratio = (value: number | null | undefined): string => (value === null || value === undefined ? "" : significant(value));
   return [
     ["Bytes loaded", whole(own?.loaded), whole(totals["loaded_bytes"])],
@@ -80,6 +89,8 @@ function totalRows(app: App): string[][] {
       percent(own && own.lanes ? (100 * own.active) / own.lanes : null),
       percent(totals["active_lanes_percent"]),
     ],
+    ["Masked lanes of loads", masked(own?.load), percent(totals["masked_loads_percent"])],
+    ["Masked lanes of stores", masked(own?.store), percent(totals["masked_stores_percent"])],
     ["Sectors needed of those touched (100 %: coalesced)", "", percent(totals["sector_percent"])],
     ["FLOPs of matrix products", whole(own?.dot), whole(totals["dot_flop"])],
     ["FLOPs of reductions and scans", "", whole(totals["reduce_flop"])],

@@ -263,7 +263,7 @@ export interface Site {
   path: [string, number, string][];
 }
 
-/** What one statement did to one tensor in one launch; `tensor` is -1 for dots and reductions. */
+/** What one statement did to one tensor in one launch; `tensor` is -1 for what only computes. */
 export interface AccessTotals {
   site: number;
   op: string;

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from warplens.kernel_lab.tracing.interpreter.combining import Combining
-from warplens.kernel_lab.tracing.interpreter.floats import COMPARISONS, FLOP_OF, FloatWork
+from warplens.kernel_lab.tracing.interpreter.floats import ARITHMETIC, COMPARISONS, FloatWork
 from warplens.kernel_lab.tracing.interpreter.taps import Arguments
 from warplens.kernel_lab.tracing.watching.recorder import Recorder, RecordingOptions
 
@@ -20,8 +20,8 @@ def put_right(interpreter: Any) -> None:
         "cast_impl": floats.cast,
         "create_fp_to_fp": floats.converted,
         "create_dot": lambda original: _widened(floats, original, "a", "b"),
-        **dict.fromkeys(FLOP_OF, lambda original: floats.counted(original, 0, _not_counted)),
-        **dict.fromkeys(COMPARISONS, floats.compared),
+        **dict.fromkeys(ARITHMETIC, lambda original: floats.computed(original, _not_counted)),
+        **dict.fromkeys(COMPARISONS, lambda original: floats.compared(original, _not_counted)),
     }
     for name, make in makers.items():
         if hasattr(builder, name):
@@ -42,5 +42,5 @@ def _widened(floats: FloatWork, original: Method, *names: str) -> Method:
     return operation
 
 
-def _not_counted(flop: int) -> None:
+def _not_counted(result: Any) -> None:
     return None

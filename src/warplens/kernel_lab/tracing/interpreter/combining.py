@@ -51,7 +51,11 @@ class Combining:
             if not self.recorder.active:
                 return self._combined(original, operation, tensors)
             before = self.recorder.elementwise_flop
-            result = self._combined(original, operation, tensors)
+            self.recorder.is_combining = True
+            try:
+                result = self._combined(original, operation, tensors)
+            finally:
+                self.recorder.is_combining = False
             inside = self.recorder.elementwise_flop - before
             for follower in self.followers:
                 follower.combined(operation, tensors, result, original, scan=scan)

@@ -15,39 +15,42 @@ import numpy as np
 from warplens.kernel_lab.tracing.interpreter.eight_bits import FORMATS, codes_of, values_of
 from warplens.kernel_lab.tracing.watching.values import bfloat_of_float, float_of_bfloat
 
-FLOP_OF: Final = {
-    "create_fadd": 1,
-    "create_fsub": 1,
-    "create_fmul": 1,
-    "create_fdiv": 1,
-    "create_precise_divf": 1,
-    "create_approx_divf": 1,
-    "create_frem": 1,
-    "create_fneg": 1,
-    "create_fabs": 1,
-    "create_minimumf": 1,
-    "create_minnumf": 1,
-    "create_maximumf": 1,
-    "create_maxnumf": 1,
-    "create_clampf": 2,
-    "create_fma": 2,
-    "create_exp": 1,
-    "create_exp2": 1,
-    "create_log": 1,
-    "create_log2": 1,
-    "create_sin": 1,
-    "create_cos": 1,
-    "create_sqrt": 1,
-    "create_precise_sqrt": 1,
-    "create_rsqrt": 1,
-    "create_erf": 1,
-    "create_floor": 1,
-    "create_ceil": 1,
+ARITHMETIC: Final[dict[str, tuple[str, int]]] = {
+    # method of the builder: operation, FLOPs for each element of the result
+    "create_fadd": ("add", 1),
+    "create_fsub": ("sub", 1),
+    "create_fmul": ("mul", 1),
+    "create_fdiv": ("div", 1),
+    "create_precise_divf": ("div", 1),
+    "create_approx_divf": ("div", 1),
+    "create_frem": ("rem", 1),
+    "create_fneg": ("neg", 1),
+    "create_fabs": ("abs", 1),
+    "create_minimumf": ("minimum", 1),
+    "create_minnumf": ("minimum", 1),
+    "create_maximumf": ("maximum", 1),
+    "create_maxnumf": ("maximum", 1),
+    "create_clampf": ("clamp", 2),
+    "create_fma": ("fma", 2),
+    "create_exp": ("exp", 1),
+    "create_exp2": ("exp2", 1),
+    "create_log": ("log", 1),
+    "create_log2": ("log2", 1),
+    "create_sin": ("sin", 1),
+    "create_cos": ("cos", 1),
+    "create_sqrt": ("sqrt", 1),
+    "create_precise_sqrt": ("sqrt", 1),
+    "create_rsqrt": ("rsqrt", 1),
+    "create_erf": ("erf", 1),
+    "create_floor": ("floor", 1),
+    "create_ceil": ("ceil", 1),
 }
 BF16: Final = "bf16"
 COMPARISONS: Final = tuple(
     f"create_fcmp{order}{test}" for order in "OU" for test in ("LT", "GT", "LE", "GE", "EQ", "NE")
 )
+Made = Callable[[Any], None]
+"""Called with the result of an operation."""
 
 
 class FloatWork:
@@ -68,22 +71,24 @@ class FloatWork:
     def narrowed(self, value: Any) -> Any:
         return self.handle_type(bfloat_of_float(value.data.astype(np.float32)), self.bfloat16)
 
-    def counted(self, original: Callable[..., Any], flop: int, count: Callable[[int], None]) -> Callable[..., Any]:
+    def computed(self, original: Callable[..., Any], made: Made) -> Callable[..., Any]:
         def operation(*args: Any, **kwargs: Any) -> Any:
             if args[0].dtype.name == BF16:
                 result = self.narrowed(original(*map(self.widened, args), **kwargs))
             else:
                 result = original(*args, **kwargs)
-            count(flop * result.data.size)
+            made(result)
             return result
 
         return operation
 
-    def compared(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def compared(self, original: Callable[..., Any], made: Made) -> Callable[..., Any]:
         def comparison(*args: Any, **kwargs: Any) -> Any:
             if args[0].dtype.name == BF16:
                 args = tuple(map(self.widened, args))
-            return original(*args, **kwargs)
+            result = original(*args, **kwargs)
+            made(result)
+            return result
 
         return comparison
 

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from warplens.kernel_lab.tracing.interpreter.floats import COMPARISONS, FLOP_OF
+from warplens.kernel_lab.tracing.interpreter.floats import ARITHMETIC, COMPARISONS
 from warplens.kernel_lab.tracing.watching.poison import Mark, Marks, Poison, joined, marks_of, put
 
 Method = Callable[..., Any]
 INTEGER_TESTS: Final = tuple(f"create_icmp{test}" for test in ("EQ", "NE", *(f"{sign}{way}" for sign in "SU"
                              for way in ("LE", "LT", "GE", "GT"))))  # fmt: skip
 ELEMENTWISE: Final = (
-    *FLOP_OF, *COMPARISONS, *INTEGER_TESTS, "cast_impl", "create_fp_to_fp", "create_bitcast", "create_int_to_ptr",
+    *ARITHMETIC, *COMPARISONS, *INTEGER_TESTS, "cast_impl", "create_fp_to_fp", "create_bitcast", "create_int_to_ptr",
     "create_ptr_to_int", "create_add", "create_sub", "create_mul", "create_idiv", "create_sdiv", "create_udiv",
     "create_srem", "create_urem", "create_shl", "create_lshr", "create_ashr", "create_minsi", "create_minui",
     "create_maxsi", "create_maxui", "create_xor", "create_iabs", "create_umulhi", "create_addptr",

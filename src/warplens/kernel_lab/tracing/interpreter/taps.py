@@ -2,7 +2,7 @@
 
 Arguments are found by name in the signature of what is wrapped, because their order differs between Triton 3.6 and
 3.9; a method that a version lacks is not wrapped. The wrappers are attributes of the builder object, so that taking
-them away brings the class's own methods back.
+them away brings back what was there before, mostly the class's own methods.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from warplens.kernel_lab.tracing.interpreter.combining import Combining
-from warplens.kernel_lab.tracing.interpreter.floats import COMPARISONS, FLOP_OF, FloatWork
+from warplens.kernel_lab.tracing.interpreter.floats import ARITHMETIC, COMPARISONS, FloatWork, Made
+from warplens.kernel_lab.tracing.interpreter.libdevice import FUSED
 from warplens.kernel_lab.tracing.interpreter.poison_accesses import PoisonedAccesses
 from warplens.kernel_lab.tracing.interpreter.wide_taps import WideTaps
 from warplens.kernel_lab.tracing.watching.orders import NO_ORDER, orders_of
@@ -23,6 +24,8 @@ from warplens.kernel_lab.tracing.watching.recorder import Recorder
 
 Method = Callable[..., Any]
 TAG = "warplens_argument"
+REPEATED = "warplens_repeated"
+"""Set on blocks that repeat one value: what is done to them is done once."""
 FLOAT_ADD = ("add", "fadd")
 
 
@@ -95,7 +98,8 @@ class Taps:
         self.wide = WideTaps(interpreter, recorder) if recorder.options.shadow else None
         if self.wide is not None:
             self.combining.followers.append(self.wide)
-        self._installed: list[str] = []
+        self._before: list[tuple[str, Any]] = []
+        """The builder's attributes that were replaced, and what each was; None where its class has the method."""
 
     def install(self) -> None:
         makers: dict[str, Callable[[Method], Method]] = {
@@ -109,18 +113,20 @@ class Taps:
             "create_dot": self._dot,
             "create_dot_scaled": self._dot_scaled,
             "create_select": self._select,
+            "create_splat": self._splat,
             "create_int_to_ptr": self._pointer,
             "create_assert": self._assert,
             "create_print": self._print,
-            "cast_impl": self.floats.cast,
-            "create_fp_to_fp": self.floats.converted,
-            **{name: self._counted(flop) for name, flop in FLOP_OF.items()},
-            **dict.fromkeys(COMPARISONS, self.floats.compared),
+            "cast_impl": lambda original: self._cast(self.floats.cast(original)),
+            "create_fp_to_fp": lambda original: self._cast(self.floats.converted(original)),
+            "create_extern_elementwise": self._library,
+            **{name: self._elementwise(*work) for name, work in ARITHMETIC.items()},
+            **dict.fromkeys(COMPARISONS, lambda original: self.floats.compared(original, self._made("compare"))),
         }
         for name, make in makers.items():
             if hasattr(self.builder, name):
+                self._before.append((name, vars(self.builder).get(name)))
                 setattr(self.builder, name, make(getattr(self.builder, name)))
-                self._installed.append(name)
         self.combining.install()
         if self.wide is not None:
             self.wide.install()
@@ -130,17 +136,59 @@ class Taps:
         if self.wide is not None:
             self.wide.remove()
             self.wide.finish()
-        for name in self._installed:
-            delattr(self.builder, name)
-        self._installed.clear()
+        for name, value in self._before:
+            if value is None:
+                delattr(self.builder, name)
+            else:
+                setattr(self.builder, name, value)
+        self._before.clear()
         self.combining.remove()
 
-    def _counted(self, flop: int) -> Callable[[Method], Method]:
-        return lambda original: self.floats.counted(original, flop, self._add_flop)
+    def _elementwise(self, op: str, flop: int) -> Callable[[Method], Method]:
+        return lambda original: self.floats.computed(original, self._made(op, flop))
 
-    def _add_flop(self, flop: int) -> None:
-        if self.recorder.active:
-            self.recorder.elementwise_flop += flop
+    def _made(self, op: str, flop: int = 0) -> Made:
+        """Records an elementwise operation by its result, with the FLOPs of each element."""
+
+        def made(result: Any) -> None:
+            if self.recorder.active:
+                self.recorder.elementwise(op, result.data.shape, flop * result.data.size)
+
+        return made
+
+    def _cast(self, original: Method) -> Method:
+        """Conversions of blocks from or to floating types: not of addresses, masks and `other=0.0`."""
+        made = self._made("cast")
+
+        def cast(source: Any, target: Any, *args: Any) -> Any:
+            result = original(source, target, *args)
+            is_float = source.dtype.scalar.is_floating() or target.scalar.is_floating()
+            if is_float and source.data.size > 1 and not hasattr(source, REPEATED):
+                made(result)
+            return result
+
+        return cast
+
+    def _splat(self, original: Method) -> Method:
+        def splat(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            setattr(result, REPEATED, True)
+            return result
+
+        return splat
+
+    def _library(self, original: Method) -> Method:
+        """Functions of libdevice, by their names; their FLOPs are not counted."""
+        arguments = Arguments(original)
+
+        def library(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            symbol = str(arguments.get(args, kwargs, "symbol"))
+            if symbol.removeprefix("__nv_") not in FUSED:  # which are the builder's own
+                self._made(symbol.removeprefix("__nv_").removeprefix("__ocml_"))(result)
+            return result
+
+        return library
 
     def _access(
         self, op: str, pointers: Any, mask: Any, flop_per_lane: int = 0, semantic: Any = None, values: Any = None
@@ -284,12 +332,15 @@ class Taps:
 
     def _select(self, original: Method) -> Method:
         """A choice between pointers of two tensors belongs to neither: its lanes are distinguished by address."""
+        chosen = self._made("where")
 
         def select(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             origins = {getattr(value.dtype, TAG, None) for value in args[1:] if hasattr(value, "dtype")}
             if len(origins) > 1:
                 result.dtype = self.interpreter.tl.pointer_type(result.get_element_ty())
+            if result.dtype.scalar.is_floating():
+                chosen(result)
             return result
 
         return select

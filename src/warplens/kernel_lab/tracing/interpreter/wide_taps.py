@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from warplens.kernel_lab.tracing.interpreter.floats import FLOP_OF
+from warplens.kernel_lab.tracing.interpreter.floats import ARITHMETIC
 from warplens.kernel_lab.tracing.interpreter.poison_taps import MOVING
 from warplens.kernel_lab.tracing.watching.recorder import Recorder
 from warplens.kernel_lab.tracing.watching.wide_memory import Floats, WideMemory, numbers_of
@@ -20,7 +20,7 @@ Method = Callable[..., Any]
 WIDE: Final = "warplens_wide"
 ERROR: Final = "warplens_error"
 ATOMICS: Final = {"atomic_add": np.add, "atomic_max": np.maximum, "atomic_min": np.minimum}
-SAME_OPERATION: Final = (*FLOP_OF, "create_dot")
+SAME_OPERATION: Final = (*ARITHMETIC, "create_dot")
 
 
 class WideTaps:

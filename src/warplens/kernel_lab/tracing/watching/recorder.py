@@ -25,6 +25,8 @@ from warplens.kernel_lab.tracing.watching.sites import Sites
 Bools = npt.NDArray[np.bool_]
 Pointers = npt.NDArray[np.uint64]
 MOST_LANES_OF_A_LOCK = 32
+NO_VALUES = np.zeros(0)
+"""Of an operation between loads and stores: keeping all of them would take many times the tensors' memory."""
 
 FIELDS_OF_AN_EVENT = 8
 FIELDS_OF_TOTALS = 8
@@ -77,6 +79,8 @@ class Recorder:
         self.faults = FaultList()
         self.checks = Checks(self)
         self.elementwise_flop = 0
+        self.is_combining = False
+        """Whether a reduction runs, whose operations are its own."""
         self.ordered_by_atomics = 0
         self.has_strays = False
         """Whether an access's pointers came from no argument, or from several: its tensor is only guessed."""
@@ -174,13 +178,20 @@ class Recorder:
         return safe
 
     def compute(self, op: str, shape: tuple[int, ...], flop: int) -> None:
-        """Counts a dot or a reduction."""
+        """Counts an operation that touches no memory."""
         site = self.sites.running()
         row = self._totals.setdefault((site, op, NO_TENSOR), [0] * FIELDS_OF_TOTALS)
         row[0] += 1
         row[7] += flop
         number = self._shapes.setdefault(shape, len(self._shapes))
         self._keep(op, site, NO_TENSOR, 0, -1, -1, number)
+
+    def elementwise(self, op: str, shape: tuple[int, ...], flop: int) -> None:
+        """Counts floating work on each element, an operation of its own unless a reduction does it."""
+        self.elementwise_flop += flop
+        if not self.is_combining:
+            self.compute(op, shape, flop)
+            self.keep_value("", NO_VALUES)
 
     def keep_value(self, dtype: Any, data: npt.NDArray[Any]) -> None:
         if self.options.values:
