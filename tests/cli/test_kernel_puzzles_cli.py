@@ -73,7 +73,7 @@ def test_a_learner_fails_fixes_and_goes_on(
     assert "not started: row_sum" in shown
     assert len(opened) == 1
     assert puzzles("list", "p") == 0
-    assert "1 of 16 solved in p" in capsys.readouterr().out
+    assert "1 of 20 solved in p" in capsys.readouterr().out
     assert puzzles("start", "p", "vector_add") == 0
     assert "kept 01_vector_add.py" in capsys.readouterr().err
 
@@ -121,8 +121,8 @@ def test_answers_that_hang_crash_or_do_not_parse_spoil_no_other(
         (["list", "{empty}"], "has no puzzle files"),
         (["hint", "sofmax"], "did you mean softmax?"),
         (["hint", "softmax", "-n", "9"], "softmax has 3 hints"),
-        (["solution", "17"], "no such puzzle: '17'"),
-        (["start", "{empty}", "17"], "no such puzzle: '17'"),
+        (["solution", "21"], "no such puzzle: '21'"),
+        (["start", "{empty}", "21"], "no such puzzle: '21'"),
     ],
 )
 def test_bad_requests_are_one_line(

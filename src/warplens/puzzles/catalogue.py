@@ -6,13 +6,12 @@ from difflib import get_close_matches
 from typing import Final
 
 from warplens.errors import UsageError
-from warplens.puzzles import elementwise, neighbours, products, rows
+from warplens.puzzles import elementwise, neighbours, outer, products, rows
 from warplens.puzzles.records import Puzzle
 
+_GROUPS: Final = (elementwise.PUZZLES, rows.PUZZLES, neighbours.PUZZLES, products.PUZZLES, outer.PUZZLES)
 PUZZLES: Final[tuple[Puzzle, ...]] = tuple(
-    sorted(
-        (*elementwise.PUZZLES, *rows.PUZZLES, *neighbours.PUZZLES, *products.PUZZLES), key=lambda puzzle: puzzle.number
-    )
+    sorted((puzzle for group in _GROUPS for puzzle in group), key=lambda puzzle: puzzle.number)
 )
 BY_NAME: Final = {puzzle.name: puzzle for puzzle in PUZZLES}
 

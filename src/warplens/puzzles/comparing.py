@@ -57,6 +57,8 @@ def described(output: WrongOutput, mistakes: Mapping[str, Any], tolerance: float
 def _looks_like(output: WrongOutput, mistakes: Mapping[str, Any], tolerance: float) -> str:
     actual, expected, name = output.actual, output.expected, output.name
     for description, values in mistakes.items():
+        if tuple(values.shape) != actual.shape:  # of another output
+            continue
         # Known mistakes are float64; the learner's kernel rounds, so be a little more lenient than for right answers.
         same = _close(actual, _numbers(values), 4 * max(tolerance, 1e-6))
         if (same | (np.isnan(actual) & np.isnan(_numbers(values)))).all():

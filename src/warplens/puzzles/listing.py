@@ -14,7 +14,7 @@ from warplens.puzzles.files import status_in
 from warplens.puzzles.records import Costs, Problem, Report, Spot
 
 PUZZLE_COLUMNS: Final = (
-    Column("number", "place in the order; each builds on those before it", "", pl.Int64),
+    Column("number", "number, as in the file's name; 1 to 16 build on those before them", "", pl.Int64),
     Column("puzzle", "name of the exercise and of its kernel", "", pl.String),
     Column("level", "first steps, easy, medium or hard", "", pl.String),
     Column("status", "of your file: solved, begun or not started", "", pl.String),

@@ -1,4 +1,4 @@
-"""Exercises in which blocks meet: a histogram, whose programs share memory; a convolution, whose blocks overlap."""
+"""Exercises in which blocks meet: a histogram, whose programs share memory; convolutions, whose blocks overlap."""
 
 from __future__ import annotations
 
@@ -51,6 +51,59 @@ def _convolution(draw: Draw, n: int, width: int, block: int) -> Case:
     )
 
 
+def _convolution_2d(
+    draw: Draw, images: int, height: int, width: int, tall: int, wide: int, block_h: int, block_w: int
+) -> Case:
+    import torch
+
+    x, w = draw.normal(images, height, width), draw.normal(tall, wide)
+    up, left = tall // 2, wide // 2
+    padded = torch.nn.functional.pad(x.double(), (left, left, up, up))
+    late = torch.nn.functional.pad(x.double(), (0, wide - 1, 0, tall - 1))
+
+    def convolved(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        windows = values.unfold(1, tall, 1).unfold(2, wide, 1)
+        return torch.einsum("bijst,st->bij", windows, weights.double())
+
+    # Rows are guarded and columns are not: what is beside a row's ends is in the rows before and after it.
+    edge = torch.zeros(left, dtype=torch.float64)
+    flat = torch.cat([edge, x.double().flatten(), edge])
+    image, row, column = (torch.arange(size) for size in x.shape)
+    around = torch.zeros(x.shape, dtype=torch.float64)
+    for s in range(tall):
+        near = row + s - up
+        inside = ((near >= 0) & (near < height)).double()
+        first = (image[:, None] * height + near.clamp(0, height - 1)[None, :])[:, :, None] * width + column
+        for t in range(wide):
+            around += w[s, t].double() * flat[first + t] * inside[None, :, None]
+    right = convolved(padded, w)
+    return Case(
+        (images, cdiv(height, block_h), cdiv(width, block_w)),
+        {
+            "x_ptr": x,
+            "w_ptr": w,
+            "out_ptr": unwritten(images, height, width),
+            "height": height,
+            "width": width,
+            "tall": tall,
+            "wide": wide,
+            "BLOCK_H": block_h,
+            "BLOCK_W": block_w,
+        },
+        {"out_ptr": right},
+        mistakes={
+            "only the middle weight is used": x.double() * w[up, left].double(),
+            "w is turned around: out[b, i, j] must use w[0, 0] for the neighbour above and to the left": convolved(
+                padded, w.flip(0, 1)
+            ),
+            "the window begins at (i, j) instead of (i − tall // 2, j − wide // 2)": convolved(late, w),
+            "the neighbours of a row's ends are taken from the rows beside it: the columns need a mask too": around,
+            **({"every image is computed from the first one": right[:1].expand_as(right)} if images > 1 else {}),
+        },
+        flop=2 * images * height * width * tall * wide,
+    )
+
+
 PUZZLES: Final = (
     Puzzle(
         9, "histogram", "medium", "count how often each number occurs",
@@ -82,5 +135,26 @@ PUZZLES: Final = (
             sizes("the last block is not full", n=100, width=5, block=32),
             sizes("the window is wider than what is left of x", n=20, width=7, block=32),
         ),
+    ),
+    Puzzle(
+        20, "convolution_2d", "medium", "a two-dimensional convolution of several images, with zeros beyond all edges",
+        "tiles with neighbours on all sides, a third program id, masks of four conditions",
+        (
+            "Loop over the rows s and the columns t of the window: each weight meets a whole tile of neighbours.",
+            "For weight (s, t) the tile's neighbours are in rows i + s − tall // 2 and columns j + t − wide // 2.",
+            "Row and column are checked apart: row · width + column of a column −1 is an element of the row above.",
+            "The image is program_id(0); its first element is image · height · width after the first of x.",
+        ),
+        _convolution_2d,
+        (
+            sizes(images=1, height=16, width=16, tall=3, wide=3, block_h=8, block_w=8),
+            sizes("no side is a multiple of the block",
+                  images=2, height=13, width=21, tall=3, wide=3, block_h=8, block_w=16),
+            sizes("the window is taller than it is wide",
+                  images=2, height=12, width=10, tall=5, wide=3, block_h=8, block_w=8),
+            sizes("the window is larger than the image",
+                  images=1, height=3, width=4, tall=5, wide=7, block_h=4, block_w=8),
+        ),
+        measured=1,
     ),
 )  # fmt: skip
