@@ -123,6 +123,7 @@ def test_answers_that_hang_crash_or_do_not_parse_spoil_no_other(
         (["hint", "softmax", "-n", "9"], "softmax has 3 hints"),
         (["solution", "21"], "no such puzzle: '21'"),
         (["start", "{empty}", "21"], "no such puzzle: '21'"),
+        (["check", "{empty}", "-o", "{empty}/x.json"], "what is written there is a page"),
     ],
 )
 def test_bad_requests_are_one_line(

@@ -103,6 +103,41 @@ def test_bad_input_is_one_line(
     assert "Traceback" not in shown
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["script", "plan.json", "--unit", "u1", "-o", "x.cpp"], ("is Python, not .cpp", "replay export-cpp PLAN")),
+        (["script", "plan.json", "--unit", "u1", "-o", "x.json"], ("is Python, not .json", "end it in .py")),
+        (["plan", str(BLOOM), "-o", "x.py"], ("is JSON, not .py", "replay script PLAN")),
+        (["run", "plan.json", "-o", "x.html"], ("is JSON, not .html", "end it in .json")),
+        (["export-cpp", "plan.json", "-o", "x.cpp"], ("is a folder", "name one: x/")),
+    ],
+)
+def test_a_suffix_that_does_not_fit_is_refused_and_nothing_is_written(
+    arguments: list[str], words: tuple[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(["replay", "plan", str(BLOOM), "-o", "plan.json", "--cover", "0.5"]) == 0
+    capsys.readouterr()
+    assert main(["replay", *arguments]) == 2
+    shown = capsys.readouterr().err
+    assert all(part in shown for part in words), shown
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_a_script_may_have_its_suffix_or_none(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["replay", "plan", str(BLOOM), "-o", "plan.json"]) == 0
+    unit = small_units(Path("plan.json"), 1)[0]
+    for name in ("unit.py", "unit.PY", "unit"):
+        assert main(["replay", "script", "plan.json", "--unit", unit, "-o", name]) == 0
+        compile(Path(name).read_text(), name, "exec")
+    capsys.readouterr()
+
+
 def test_a_cut_trace_is_said_to_be_cut(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     cut = tmp_path / "cut.json.gz"
     cut.write_bytes(BLOOM.read_bytes()[:150_000])

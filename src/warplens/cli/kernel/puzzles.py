@@ -95,11 +95,14 @@ class CheckPuzzlesVerb(Verb):
         from tempfile import TemporaryDirectory
 
         from warplens.cli.kernel.puzzles_text import result_lines
+        from warplens.outputs import choose_output
         from warplens.puzzles.child import SECONDS, check_answers
         from warplens.puzzles.files import note_result
         from warplens.puzzles.listing import checks_table
 
         if args.output:
+            if choose_output(args.output).name != "html":
+                raise UsageError(f"{args.output}: what is written there is a page", hint="end it in .html")
             check_file(Path(args.output), force=args.force, inputs=args.paths)
         answers, untouched = _answers([Path(path) for path in args.paths])
         explained, reports = False, []

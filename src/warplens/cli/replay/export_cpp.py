@@ -7,6 +7,7 @@ from pathlib import Path
 
 from warplens.cli.options import add_output
 from warplens.cli.printing import print_err
+from warplens.cli.replay.files import folder_to_write
 from warplens.cli.verb import Verb
 from warplens.files import check_inputs
 from warplens.units import plural
@@ -26,9 +27,9 @@ class ExportCppVerb(Verb):
         from warplens.replay import plan_file
         from warplens.replay.cpp import export
 
-        path = Path(args.plan)
-        check_inputs([Path(args.output) / "plan.json"], [path])
-        written = export(plan_file.load(path), Path(args.output), readable=args.readable, force=args.force)
+        path, folder = Path(args.plan), folder_to_write(args.output)
+        check_inputs([folder / "plan.json"], [path])
+        written = export(plan_file.load(path), folder, readable=args.readable, force=args.force)
         count = plural(len(written), "file")
         print_err(f"wrote {count} to {args.output}; its README.md has the build command")
         return 0

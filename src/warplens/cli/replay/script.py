@@ -35,7 +35,7 @@ class ScriptVerb(Verb):
         from warplens.replay.script import unit_script
 
         path = plan_to_read(args.plan)
-        target = file_to_write(args.output, inputs=[path]) if args.output else None
+        target = file_to_write(args.output, ending=".py", inputs=[path]) if args.output else None
         if target is not None:
             check_free([target], force=args.force)
         if not all(map(MODULE.fullmatch, args.imports)):
