@@ -15,7 +15,7 @@ import warplens
 from support import ROOT, SAMPLES, RunInside
 from viewer_rules import chrome_trace
 from warplens.cli import main
-from warplens.outputs.conversions import CONVERSIONS
+from warplens.outputs.conversions import CONVERSIONS, PATHS
 
 TRACE = next(path for path in SAMPLES if path.name == "gpt2_train_step.json.gz")
 GUIDE = ROOT / "docs" / "guides" / "convert.md"
@@ -74,7 +74,44 @@ def test_parquet_has_one_row_per_event_with_names_written_out(converted: Path) -
     assert {"aten::addmm", "aten::native_layer_norm"} <= set(gpu["op_name"])
 
 
+def test_call_paths_are_written_by_every_verb_that_has_them(run_inside: RunInside, tmp_path: Path) -> None:
+    total = warplens.open(TRACE, cache=False).tree().total_ns[0]
+    for verb, options in (("convert", ()), ("report", ("-q",)), ("tree", ("--context", "module"))):
+        path = tmp_path / f"{verb}.hatchet"
+        finished = run_inside(verb, TRACE, *options, "-o", path)
+        assert (finished.returncode, finished.stdout) == (0, ""), finished.stderr
+        assert warplens.open(path, cache=False).tree().total_ns[0] == total
+    again = tmp_path / "again.hatchet"
+    assert run_inside("convert", tmp_path / "tree.hatchet", "-o", again).returncode == 0
+    assert json.loads(again.read_bytes()) == json.loads((tmp_path / "tree.hatchet").read_bytes())
+    kept = run_inside("tree", TRACE, "-i", "aten::addmm", "-o", tmp_path / "part.hatchet")
+    assert kept.returncode == 0
+    part = warplens.open(tmp_path / "part.hatchet", cache=False).tree()
+    assert 0 < part.total_ns[0] < total
+    assert any(name.startswith("nvjet_sm90") or "gemm" in name for name in part.name)  # names as recorded
+
+
 REFUSED = {
+    "the ranks of a job as call paths": (
+        2,
+        ["convert", "{ranks}", "-o", "{folder}/x.hatchet"],
+        "--rank N converts one",
+    ),
+    "a job's report as call paths": (
+        2,
+        ["report", "{ranks}", "-q", "-o", "{folder}/x.hatchet"],
+        "choose one rank: --rank",
+    ),
+    "a difference as call paths": (
+        2,
+        ["tree", "{trace}", "--diff", "{trace}", "-o", "{folder}/x.hatchet"],
+        "not the difference of two",
+    ),
+    "a comparison as call paths": (
+        2,
+        ["diff", "{trace}", "{trace}", "-o", "{folder}/x.hatchet"],
+        "there are none here",
+    ),
     # name: status, words, a part of the answer
     "no output": (2, ["convert", "{trace}"], "no output is given"),
     "an unknown form": (2, ["convert", "{trace}", "-o", "x.json"], "end it in .perfetto.json.gz or"),
@@ -90,7 +127,8 @@ def test_what_cannot_be_converted_is_one_line(name: str, run_inside: RunInside, 
     there = tmp_path / "there.perfetto.json"
     there.write_text("{}")
     paths = ROOT / "samples" / "proton" / "scopes.hatchet.gz"
-    names = {"trace": TRACE, "there": there, "paths": paths, "folder": tmp_path}
+    ranks = ROOT / "samples" / "ranks" / "nccl4"
+    names = {"trace": TRACE, "there": there, "paths": paths, "folder": tmp_path, "ranks": ranks}
     finished = run_inside(*(word.format_map(names) for word in words))
     assert finished.returncode == status
     assert answer in finished.stderr
@@ -110,5 +148,5 @@ def test_force_overwrites_and_corrected_times_are_written_where_asked_for(
 
 def test_the_guide_names_every_form_and_every_kind_of_track() -> None:
     text = GUIDE.read_text()
-    assert all(f"t{suffix}" in text for suffix in CONVERSIONS)
+    assert all(f"t{suffix}" in text for suffix in (*CONVERSIONS, PATHS))
     assert all(word in text for word in ("`steps`", "`critical path`", "`idle time of GPU 0`", "kernel categories"))

@@ -168,6 +168,9 @@ class Device(msgspec.Struct, frozen=True):
     registers_per_multiprocessor: int = 0
     shared_bytes_per_multiprocessor: int = 0
     warp_size: int = 0
+    clock_khz: int = 0
+    memory_clock_khz: int = 0
+    memory_bus_bits: int = 0
 
 
 class ProcessGroup(msgspec.Struct, frozen=True):

@@ -52,7 +52,9 @@ CONVERSIONS: Final = {
     ".speedscope.json": Conversion(write_speedscope),
     ".parquet": Conversion(write_parquet),
 }
-FORMS: Final = "x.perfetto.json.gz, x.perfetto.json, x.speedscope.json or x.parquet"
+PATHS: Final = ".hatchet"
+"""Sums by call path, which the registry of outputs writes."""
+FORMS: Final = "x.perfetto.json.gz, x.perfetto.json, x.speedscope.json, x.parquet or x.hatchet"
 
 
 @dataclass(frozen=True)
@@ -69,4 +71,4 @@ def plan_conversion(path: str, *, force: bool, inputs: Sequence[str] = ()) -> Co
         if path.lower().endswith(suffix):
             check_file(Path(path), force=force, inputs=inputs)
             return ConversionTarget(Path(path), conversion)
-    raise UsageError(f"unknown output format: {path!r}", hint=f"end it in {' or '.join(CONVERSIONS)}")
+    raise UsageError(f"unknown output format: {path!r}", hint=f"end it in {' or '.join((*CONVERSIONS, PATHS))}")

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    from warplens.model.call_paths import CallPaths
     from warplens.model.critical_path import PathSegments
     from warplens.model.fix_subsets import FixSubsets
     from warplens.model.job_scene import JobScene
@@ -78,6 +79,8 @@ class Document:
     headline: Sequence[str] = ()
     page: Callable[[], KernelScene | KernelCode | LayoutScene] | None = None
     """What the pages of kernels show instead of tables: traced launches, compiled kernels, or layouts of tiles."""
+    paths: Callable[[], CallPaths] | None = None
+    """Sums by call path, where what was opened has them."""
     theme: str = ""
     """Colours that a page opens with: light or dark; empty: as the browser prefers."""
 

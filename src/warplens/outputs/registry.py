@@ -88,6 +88,20 @@ def _markdown(document: Document) -> bytes:
     return markdown_bytes(document)
 
 
+def _hatchet(document: Document) -> bytes:
+    from warplens.outputs.hatchet import hatchet_bytes
+
+    if document.paths is None:
+        is_job = document.kind == "job"
+        hint = "choose one rank" if is_job else "end the path in .json, .md or .xlsx"
+        raise UsageError(
+            f"{document.source}: a .hatchet file holds the call paths of one profile, and there are none here",
+            hint=hint,
+            options=("rank",) if is_job else (),
+        )
+    return hatchet_bytes(document.paths())
+
+
 def _content(document: Document, wanted: type[Content]) -> Content:
     content = document.page() if document.page is not None else None
     if not isinstance(content, wanted):
@@ -114,6 +128,7 @@ OUTPUTS = (
     Output("xlsx", ".xlsx", "a workbook with one sheet per table", _workbook, binary=True),
     Output("json", ".json", "one JSON object with every table", json_bytes),
     Output("markdown", ".md", "a page to paste into an issue", _markdown),
+    Output("hatchet", ".hatchet", "call paths, for Proton's viewer and Hatchet", _hatchet),
     _CSV,
     _PARQUET,
     replace(_CSV, writes="a directory with one CSV file per table", directory=True),

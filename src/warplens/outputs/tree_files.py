@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 
 from warplens.errors import UsageError
+from warplens.model.call_paths import CallPaths
 from warplens.model.table import Column, Table
 from warplens.model.tree import Tree
 from warplens.outputs.document import Document, Extras
@@ -33,6 +34,11 @@ def plan_tree_file(path: str, *, force: bool, inputs: Sequence[str] = ()) -> Tre
     return target
 
 
+def holds_paths(target: TreeTarget) -> bool:
+    """Whether a file keeps the paths themselves, with full names, for other programs to open."""
+    return isinstance(target, Target) and target.output.name == "hatchet"
+
+
 def is_picture(target: TreeTarget) -> bool:
     return isinstance(target, FlamegraphTarget)
 
@@ -44,6 +50,7 @@ def write_tree_file(
     *,
     look: Callable[[], FlameLook],
     rows: Callable[[], Table],
+    paths: Callable[[], CallPaths] | None = None,
     command: str = "warplens tree",
 ) -> None:
     """Write a tree, with what only some of the forms need made on demand; `command` is what a page says made it."""
@@ -53,7 +60,7 @@ def write_tree_file(
     is_page = target.output.name == PAGE
     content = with_categories(rows(), look().categories) if is_page else rows()
     extras = (lambda: Extras(command=command)) if is_page else None
-    write(target, Document(f"Warplens call tree: {name}", name, {}, [content], extras, "paths"))
+    write(target, Document(f"Warplens call tree: {name}", name, {}, [content], extras, "paths", paths=paths))
 
 
 def with_categories(tree: Table, categories: Mapping[str, str]) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,11 @@ class PathsProfile(TablesOnDemand):
             raise UsageError(f"this profile has no {weight} time by call path", hint="omit the weight")
         return shown_tree(self.workspace, context, short_names=short_names)
 
+    def call_paths(self, context: str = "python") -> CallPaths:
+        """The same with what the file says of it, full names of kernels."""
+        tree = shown_tree(self.workspace, context, short_names=False)
+        return replace(self.paths, tree=tree, device=self.paths.device if len(tree) == len(self.paths.tree) else ())
+
     def measured(self) -> Measured:
         """The measured time of each kernel, by name and launch geometry."""
         from warplens.analyses.inside_kernels.measured import measured  # only a check of kernels needs it
@@ -123,4 +129,5 @@ class PathsProfile(TablesOnDemand):
             kind="paths",
             extras=lambda: Extras(command=command),
             headline=headline(meta, facts),
+            paths=self.call_paths if tables is None else None,
         )

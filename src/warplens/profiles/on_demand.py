@@ -16,6 +16,7 @@ from warplens.profiles.unknown_table import unknown_table
 from warplens.units import plural
 
 if TYPE_CHECKING:
+    from warplens.model.call_paths import CallPaths
     from warplens.model.finding import Finding
     from warplens.model.measured import Measured
     from warplens.model.table import Table
@@ -131,6 +132,10 @@ class TablesOnDemand:
         return []
 
     def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
+        """Call paths are not recorded here: a `UsageError`."""
+        raise UsageError(f"{self.source} contains {self.contains}, without call paths")
+
+    def call_paths(self, context: str = "python") -> CallPaths:
         """Call paths are not recorded here: a `UsageError`."""
         raise UsageError(f"{self.source} contains {self.contains}, without call paths")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from warplens.hardware import Gpu
+    from warplens.model.call_paths import CallPaths
     from warplens.model.finding import Finding
     from warplens.model.measured import Measured
     from warplens.model.table import Table
@@ -64,6 +65,9 @@ class Opened(Protocol):
 
     def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
         """Time by call path; a `UsageError` where call paths are not recorded."""
+
+    def call_paths(self, context: str = "python") -> CallPaths:
+        """The same as a profile of sums: full names of kernels, and every metric that is known."""
 
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables (those of a report, or these) and the facts about the source, as the outputs take them."""

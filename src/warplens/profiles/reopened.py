@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from warplens.hardware import Gpu
+    from warplens.model.call_paths import CallPaths
     from warplens.model.finding import Finding
     from warplens.model.measured import Measured
     from warplens.model.tree import Tree
@@ -68,6 +69,10 @@ class ReopenedProfile(TablesOnDemand):
         """Time by call path."""
         return self._trace.tree(context, weight=weight, short_names=short_names)
 
+    def call_paths(self, context: str = "python") -> CallPaths:
+        """The same as a profile of sums."""
+        return self._trace.call_paths(context)
+
     def with_timeline(self) -> Profile:
         """The trace itself."""
         return self._trace
@@ -92,6 +97,7 @@ class ReopenedProfile(TablesOnDemand):
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             extras=lambda: self._extras(command),
             headline=self._report.headline,
+            paths=self.call_paths if tables is None else None,
         )
 
     def _extras(self, command: str) -> Extras:

@@ -14,6 +14,7 @@ import polars as pl
 from warplens.analyses import TABLES, TRACE_TABLES, Options, Workspace
 from warplens.categories import load_categorizer
 from warplens.hardware import Gpu
+from warplens.model.call_paths import CallPaths
 from warplens.model.edits import WorkOfRows
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
 from warplens.model.scene import Scene
@@ -168,6 +169,17 @@ class Profile(TablesOnDemand):
 
         return call_tree(self.workspace, context, weight=weight, short_names=short_names)
 
+    def call_paths(self, context: str = "python") -> CallPaths:
+        """The same as a profile of sums, with full names of kernels, FLOPs and bytes where they are known."""
+        from warplens.analyses.roofline.costing import work_of_events
+        from warplens.analyses.trees.call_tree import call_tree
+
+        # What users said of their scopes goes before what is worked out from shapes.
+        own = set(self.trace.metrics["metric"].unique())
+        amounts = {name: values for name, values in work_of_events(self.workspace).items() if name not in own}
+        tree = call_tree(self.workspace, context, short_names=False, amounts=amounts)
+        return CallPaths(self.meta, tree)
+
     def what_if(self, changes: Sequence[StepChange]) -> Table:
         """How long a step would take with each of these changes, and with all of them; `scaling` describes some."""
         from warplens.analyses.graph.what_if import what_if
@@ -300,6 +312,7 @@ class Profile(TablesOnDemand):
             kind=mode,
             extras=lambda: self._extras(command, start, mode),
             headline=headline(self.meta, facts),
+            paths=self.call_paths if tables is None else None,
         )
 
     def finished(self) -> FinishedReport:

@@ -40,6 +40,14 @@ PAGEABLE: Final = re.compile("pageable", re.IGNORECASE)
 TO_GPU: Final = ("htod", "host -> device")
 OPAQUE_SIZE: Final = re.compile(r"OpaqueType<(\d{1,2})u?>")
 
+OFF_CHIP: Final = ("transfer", "collective")
+"""Families whose bytes cross a link, not the GPU's memory alone."""
+WIDTHS: Final = {
+    **dict.fromkeys(("fp8", "int8", "uint8", "fp4"), 8),
+    **dict.fromkeys(("fp16", "bf16"), 16),
+    **dict.fromkeys(("fp32", "tf32"), 32),
+    "fp64": 64,
+}
 Assumed: TypeAlias = dict[int, Callable[[Call], Cost | None]]
 """By name code, how the cost of an op that is not in the table is computed from what it launches."""
 
@@ -91,6 +99,26 @@ def costing(work: Workspace) -> Costing:
     )
     costs = [result for result in results if isinstance(result, Cost)]
     return Costing(groups, costs, event_group.astype(np.int64), events.call)
+
+
+def work_of_events(work: Workspace) -> dict[str, Floats]:
+    """FLOPs by the width of their numbers, and bytes of the GPU's memory: each event has its call's by time.
+
+    The names are Proton's: flops8, flops16 …, flops where the width is not known.
+    """
+    found, duration = costing(work), work.gpu["dur_ns"].to_numpy().astype(np.float64)
+    _, call = np.unique(found.event_call, return_inverse=True)
+    together = np.bincount(call, weights=duration, minlength=1)[call] if len(call) else duration
+    share = np.divide(duration, together, out=1 / np.bincount(call)[call].astype(np.float64), where=together > 0)
+    counted = [cost if not cost.is_loose and cost.family not in OFF_CHIP else None for cost in found.costs]
+    event_cost = found.groups["cost"].to_numpy()[found.event_group]
+    sums: dict[str, Floats] = {}
+    for number, cost in enumerate(counted):
+        for name, amount in ((f"flops{WIDTHS.get(cost.dtype, '')}", cost.flop), ("bytes", cost.bytes)) if cost else ():
+            if amount:
+                mine = event_cost == number
+                sums.setdefault(name, np.zeros(len(share)))[mine] += amount * share[mine]
+    return sums
 
 
 def kernel_dtype(work: Workspace, kernel: int) -> str:

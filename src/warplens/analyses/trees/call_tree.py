@@ -8,7 +8,7 @@ gives its own time to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -48,10 +48,12 @@ def call_tree(
     weight: str = "gpu",
     short_names: bool = True,
     chosen: Bools | None = None,
+    amounts: Mapping[str, Floats] | None = None,
 ) -> Tree:
     """Time by call path; `context` chooses which callers are shown, `weight` whose time it is.
 
-    `chosen` says which GPU events count, and has no say over the CPU's time.
+    `chosen` says which GPU events count, and has no say over the CPU's time. `amounts` are further metrics, by GPU
+    event.
     """
     for what, name, choices in (("context", context, CONTEXTS), ("weight", weight, WEIGHTS)):
         if name not in choices:
@@ -59,7 +61,7 @@ def call_tree(
     if weight == "cpu":
         return _cpu_tree(work.trace, context)
     gpu = work.gpu if chosen is None else work.gpu.filter(pl.Series(chosen))
-    return _gpu_tree(work.trace, gpu, context, "kernel_short" if short_names else "kernel")
+    return _gpu_tree(work.trace, gpu, context, "kernel_short" if short_names else "kernel", amounts or {})
 
 
 class _Calls:
@@ -113,7 +115,7 @@ class _Calls:
         return tree.with_metrics(sums)
 
 
-def _gpu_tree(trace: Trace, gpu: pl.DataFrame, context: str, label_column: str) -> Tree:
+def _gpu_tree(trace: Trace, gpu: pl.DataFrame, context: str, label_column: str, amounts: Mapping[str, Floats]) -> Tree:
     calls = _Calls()
     owner = gpu["owner"].to_numpy()
     if context == "full":  # down to the call of the GPU's runtime, but not past a caller that was recorded
@@ -137,7 +139,8 @@ def _gpu_tree(trace: Trace, gpu: pl.DataFrame, context: str, label_column: str) 
     names: dict[int, str] = dict(gpu.select("name", label_column).unique().iter_rows())
     labels = calls.labels(gpu["name"].to_numpy(), names.__getitem__)
     leaves = calls.add(outer, labels, np.full(len(gpu), CODE["kernel"]))
-    metrics = _scope_metrics(trace, call_of_event, visible) if has_metrics else ()
+    metrics = [(name, leaves, values) for name, values in amounts.items()]
+    metrics += _scope_metrics(trace, call_of_event, visible) if has_metrics else []
     return calls.tree(leaves, gpu["dur_ns"].to_numpy(), "gpu", metrics)
 
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from warplens.cli.opening import inputs_of, open_job, open_timeline
+from warplens.cli.opening import inputs_of, open_job, open_profile, timeline_of
 from warplens.cli.options import add_outputs, add_ranks, add_trace
 from warplens.cli.printing import note, report_written
 from warplens.cli.progress import spinner
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 
 class ConvertVerb(Verb):
-    """Write a trace for Perfetto, speedscope or data frames.
+    """Write a trace for Perfetto, speedscope, Proton's viewer or data frames.
 
     Outputs are chosen by path: x.perfetto.json.gz or x.perfetto.json (a Chrome trace, which Perfetto and
     chrome://tracing open, with tracks for steps, findings, the critical path, idle time and kernel categories),
-    x.speedscope.json (threads and streams over time) or x.parquet (one row per event).
+    x.speedscope.json (threads and streams over time), x.parquet (one row per event) or x.hatchet (sums by call path,
+    for proton-viewer and Hatchet; of Proton's trees too).
 
     Ranks of a job become one Chrome trace, their clocks aligned, with arrows between their collectives: all up to 8, or
     those that matter (the slowest, the median, the fastest, the first, and who holds others up), or those of
@@ -38,32 +39,40 @@ class ConvertVerb(Verb):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_trace(parser, jobs=True, several_ranks=True)
         add_ranks(parser, "to write, instead of those that matter")
-        add_outputs(parser, "x.perfetto.json.gz, x.perfetto.json, x.speedscope.json or x.parquet")
+        add_outputs(parser, "x.perfetto.json.gz, x.perfetto.json, x.speedscope.json, x.parquet or x.hatchet")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.outputs.conversions import FORMS, plan_conversion
+        from warplens.outputs import Document, plan_outputs, write
+        from warplens.outputs.conversions import FORMS, PATHS, plan_conversion
 
         if not args.output:
             raise UsageError("no output is given", hint=f"-o {FORMS}")
         inputs = inputs_of(args)
-        targets = [plan_conversion(path, force=args.force, inputs=inputs) for path in args.output]
+        of_paths = [path for path in args.output if path.lower().endswith(PATHS)]
+        trees = plan_outputs(of_paths, tables="csv", force=args.force, inputs=inputs)
+        others = [path for path in args.output if path not in of_paths]
+        targets = [plan_conversion(path, force=args.force, inputs=inputs) for path in others]
         if names_job(args):
-            return _convert_job(args, targets)
-        profile = open_timeline(args)
-        from warplens.profiles.timelines import rank_timeline
+            return _convert_job(args, targets, of_paths)
+        profile = open_profile(args)
+        if targets:
+            from warplens.profiles.timelines import rank_timeline
 
-        timeline = rank_timeline(profile, with_tracks=any(target.conversion.has_tracks for target in targets))
-        for target in targets:
-            target.conversion.write(target.path, timeline)
+            timeline = rank_timeline(
+                timeline_of(profile), with_tracks=any(target.conversion.has_tracks for target in targets)
+            )
+            for target in targets:
+                target.conversion.write(target.path, timeline)
+        for tree in trees:
+            write(tree, Document("call paths", profile.source, {}, [], paths=profile.call_paths))
         report_written(args.output)
         return 0
 
 
-def _convert_job(args: argparse.Namespace, targets: Sequence[ConversionTarget]) -> int:
+def _convert_job(args: argparse.Namespace, targets: Sequence[ConversionTarget], of_paths: Sequence[str]) -> int:
     from warplens.outputs.perfetto import write_perfetto
 
-    other = next((target.path for target in targets if not target.conversion.has_tracks), None)
-    if other is not None:
+    for other in [*of_paths, *(target.path for target in targets if not target.conversion.has_tracks)]:
         hint = "x.perfetto.json.gz has several; --rank N converts one"
         raise UsageError(f"{other} is a form for one trace, not for the ranks of a job", hint=hint)
     job = open_job(args)

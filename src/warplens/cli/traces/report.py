@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class ReportVerb(Verb):
     """Report where the time of a trace goes: a summary here, and every table in the files you name.
 
-    Outputs are chosen by path: x.html (a page that opens from disk), x.xlsx, x.json, x.md, or a directory ending in /
-    with one file per table (CSV, or Parquet with --tables parquet).
+    Outputs are chosen by path: x.html (a page that opens from disk), x.xlsx, x.json, x.md, x.hatchet (call paths, for
+    proton-viewer and Hatchet), or a directory ending in / with one file per table (CSV, or Parquet with --tables
+    parquet).
     """
 
     name = "report"
@@ -31,7 +32,7 @@ class ReportVerb(Verb):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_trace(parser, jobs=True)
-        add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
+        add_outputs(parser, "x.html, x.xlsx, x.json, x.md, x.hatchet", tables=True)
         add_ranks(parser, "whose timelines the page has too, besides those that matter")
         add_theme(parser)
         add_top(parser, "the findings that --json prints")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from warplens.analyses.trees.rates import Figure
+    from warplens.model.call_paths import CallPaths
     from warplens.model.trace import Bools
     from warplens.model.tree import Floats, Tree
     from warplens.outputs.tree_files import TreeTarget
@@ -42,7 +44,8 @@ class TreeVerb(Verb):
     -m takes any metrics that the profile offers (--list): gpu_us, self_us, percent, count, avg_us, time/ms,
     avg_time/us, cpu_time/ms, tflop16/s, tbyte/s, intensity, util, tokens, tokens/s, tokens/% …; exc: before a name
     excludes callees. With -o the whole tree is written: as a flame graph (x.svg, x.folded, x.speedscope.json; the
-    verb flamegraph has more options for that) or as rows (x.csv, x.json, x.md, x.xlsx, x.parquet).
+    verb flamegraph has more options for that), as rows (x.csv, x.json, x.md, x.xlsx, x.parquet) or for proton-viewer
+    and Hatchet (x.hatchet).
     """
 
     name = "tree"
@@ -78,16 +81,22 @@ class TreeVerb(Verb):
         parser.add_argument("--top", type=positive, default=None, metavar="N", help="only the N largest nodes")
         add_json(parser, "the nodes")
         add_theme(parser)
-        add_output(parser, "the tree: x.svg, x.folded, x.speedscope.json, x.csv, x.json, x.md, x.xlsx or x.parquet")
+        add_output(parser, "the tree: x.svg, x.folded, x.speedscope.json, x.csv, x.json, x.md, x.xlsx, x.parquet or "
+                   "x.hatchet")  # fmt: skip
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.outputs.tree_files import plan_tree_file
+        from warplens.outputs.tree_files import holds_paths, plan_tree_file
         from warplens.outputs.tree_text import render_list, render_tree, tree_table
 
         cut = _Cut(args)
         inputs = [*inputs_of(args), args.diff or ""]
         target = plan_tree_file(args.output, force=args.force, inputs=inputs) if args.output else None
-        side = _TreeSide(args, args.trace, cut)
+        whole = target is not None and holds_paths(target)
+        if whole and args.diff:
+            raise UsageError(
+                "a .hatchet file holds one profile, not the difference of two", hint="write x.csv or x.json"
+            )
+        side = _TreeSide(args, args.trace, cut, whole=whole)
         if args.list:
             return _show_list(args, side)
         shown = _Difference(args, side, _TreeSide(args, args.diff, cut)) if args.diff else _Plain(args, side)
@@ -133,18 +142,26 @@ class _Cut:
 class _TreeSide:
     """One profile: its tree as the options ask for it, and the GPU it ran on."""
 
-    def __init__(self, args: argparse.Namespace, path: str, cut: _Cut) -> None:
+    def __init__(self, args: argparse.Namespace, path: str, cut: _Cut, *, whole: bool = False) -> None:
+        """With `whole`, the tree has full names and all metrics, for a file that other programs open."""
         from warplens.analyses.paths.tree_display import with_frames
         from warplens.model.quality import WARNING
 
         self.name = Path(path).name
         self.profile = open_profile(args, path)
-        self.tree = cut(with_frames(self.profile.tree(args.context, short_names=not args.full_names), args.format))
+        self.paths = self.profile.call_paths(args.context) if whole else None
+        tree = self.paths.tree if self.paths else self.profile.tree(args.context, short_names=not args.full_names)
+        self.tree = cut(with_frames(tree, args.format))
         self.gpu = self.profile.hardware
         if not self.profile.has_timeline:
             for row in self.profile.table("quality").to_dicts():
                 if row["severity"] == WARNING:
                     print_err(f"warning: {clean(self.name)}: {clean(row['message'])}")
+
+    def shown_paths(self) -> CallPaths:
+        """The paths that are left, with the GPU of each where nothing was cut."""
+        assert self.paths is not None
+        return replace(self.paths, tree=self.tree, device=self.paths.device if self.tree is self.paths.tree else ())
 
     def figure(self, name: str) -> Figure:
         from warplens.analyses.trees.rates import metric
@@ -348,5 +365,6 @@ def _write(args: argparse.Namespace, target: TreeTarget, side: _TreeSide, shown:
             categories=kernel_categories(side.profile, full_names=args.full_names), paper=paper_of(args.theme)
         ),
         rows=lambda: tree_table(shown.tree, shown.view(rows=True, whole=True)),
+        paths=side.shown_paths,
     )
     report_written([args.output])

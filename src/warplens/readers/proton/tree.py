@@ -72,8 +72,8 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
     meta = msgspec.structs.replace(
         meta,
         format="Proton call tree",
-        devices=tuple(_device(number, facts) for number, facts in _gpus(tables)),
-        facts=meta.facts | _facts(tables),
+        devices=(devices := tuple(_device(number, facts) for number, facts in _gpus(tables))),
+        facts=meta.facts | _facts(devices),
         events_in_file=nodes.in_file,
     )
     nothing = [] if "kernel" in kinds else [Note("no_gpu")]
@@ -321,24 +321,27 @@ def _device(number: str, facts: dict[str, object]) -> Device:
     return Device(
         int(number),
         encodable(str(facts.get("name") or "")),
-        _whole(facts.get("memory_bytes")),
+        _whole(facts.get("memory_bytes"), LARGEST),
         multiprocessors=_whole(facts.get("num_sms")),
         compute=f"{arch[:-1]}.{arch[-1]}" if arch.isdecimal() and len(arch) > 1 else arch,
         warp_size=_whole(facts.get("warp_size")) or (64 if arch.startswith("gfx9") else 32),
+        clock_khz=_whole(facts.get("clock_rate")),
+        memory_clock_khz=_whole(facts.get("memory_clock_rate")),
+        memory_bus_bits=_whole(facts.get("bus_width")),
     )
 
 
-def _facts(tables: list[dict[str, object]]) -> dict[str, str]:
-    """What distinguishes GPUs of one architecture, in words: `Device` has no field for it."""
+def _facts(devices: tuple[Device, ...]) -> dict[str, str]:
+    """What distinguishes GPUs of one architecture, in words."""
     texts = {}
-    for number, facts in _gpus(tables):
-        clock, memory, bits = (_whole(facts.get(name)) for name in ("clock_rate", "memory_clock_rate", "bus_width"))
-        if clock:
-            texts[f"clock of GPU {number}"] = f"{clock / 1e3:g} MHz"
-        if memory and bits:  # two transfers a clock
-            texts[f"memory bandwidth of GPU {number}"] = f"{2 * memory * bits / 8e6:.1f} GB/s"
+    for device in devices:
+        if device.clock_khz:
+            texts[f"clock of GPU {device.id}"] = f"{device.clock_khz / 1e3:g} MHz"
+        if device.memory_clock_khz and device.memory_bus_bits:  # two transfers a clock
+            bandwidth = 2 * device.memory_clock_khz * device.memory_bus_bits / 8e6
+            texts[f"memory bandwidth of GPU {device.id}"] = f"{bandwidth:.1f} GB/s"
     return texts
 
 
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) and 0 <= value < 1 << 31 else 0
+def _whole(value: object, limit: int = 1 << 31) -> int:
+    return value if isinstance(value, int) and 0 <= value < limit else 0
