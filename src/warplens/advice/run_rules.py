@@ -22,7 +22,7 @@ from warplens.units import format_bytes, format_count, plural
 
 COMPUTING: Final = ("GEMM", "Attention", "Convolution", "MoE", "Linear Algebra", OTHER)
 """Kernels whose blocks compute; where memory is the limit, a few blocks of the last wave can use all of it."""
-HOST_COPY: Final = "HtoD|DtoH|Host -> Device|Device -> Host"
+HOST_COPY: Final = "HtoD|DtoH|Host -> Device|Device -> Host|Memcpy (?:[HM]2D|D2[HM])"
 
 
 def graph_heavy(figures: TraceFigures) -> Iterator[Finding]:

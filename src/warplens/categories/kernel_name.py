@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
+from typing import Final
 
 import msgspec
 
@@ -41,6 +42,10 @@ class KernelName(msgspec.Struct, dict=True):
         return frozenset(" ".join(_WORD.findall(self.function)).lower().split())
 
 
+_OF_TYPE: Final = "typeinfo name for "
+"""What demanglers put before the type of a functor, by which SYCL names its kernels (`_ZTS…`)."""
+
+
 @lru_cache(maxsize=4096)
 def parse_kernel_name(raw: str) -> KernelName:
     """Takes a name apart; works on any text, however odd."""
@@ -49,7 +54,7 @@ def parse_kernel_name(raw: str) -> KernelName:
         function = mangled_function(name) or name
         text = function + mangled_arguments(name)
     else:
-        text, function = _split_cpp(name)
+        text, function = _split_cpp(name.removeprefix(_OF_TYPE))
     text, function = text[:_MAX_TEXT_CHARS], function[:_MAX_TEXT_CHARS]
     lower_text, lower_function = text.lower(), function.lower()
     if "gemm" in lower_function:

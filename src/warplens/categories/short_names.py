@@ -30,9 +30,9 @@ from warplens.lazy_patterns import LazyPattern
 MAX_SHORT_CHARS = 60
 
 _MEMCPY = LazyPattern(
-    r"^\W*(?:CUDA |HIP )?(mem(?:cpy|set))\s*([DHP])?(?:2|to|(?:ost|evice|eer) -> )?([DHP])?", re.IGNORECASE
+    r"^\W*(?:CUDA |HIP )?(mem(?:cpy|set))\s*([DHPM])?(?:2|to|(?:ost|evice|eer) -> )?([DHPM])?", re.IGNORECASE
 )
-_HOST_MEMORY = LazyPattern(r"\b(pageable|pinned|managed)\b", re.IGNORECASE)
+_HOST_MEMORY = LazyPattern(r"\b(pageable|pinned|managed|memory\(unknown\))", re.IGNORECASE)
 _NCCL = LazyPattern(r"^(?:nccl|rccl|msccl)\w*?kernel(?:debug)?_(\w+)", re.IGNORECASE)
 _NCCL_OPERATIONS = ("sum", "prod", "min", "max", "minmax", "premulsum", "sumpostdiv")
 _NCCL_ALGORITHMS = ("RING", "TREE", "NVLS", "COLLNET", "PAT", "LL", "LL128", "SIMPLE", "DIRECT", "CHAIN")
@@ -44,20 +44,24 @@ _BARE = ("kernel", "dispatch", "combine", "barrier")
 _NAME = LazyPattern(r"(?:\w+::)*([A-Za-z_]\w*)")
 # Arguments that say nothing of it: plain types, architectures, and helpers such as std::enable_if.
 _HELPER = LazyPattern(
-    r"(?:cuda::)?std::.*|(?:\w+::)*gfx\w*|enable_if\w*|true|false|void|bool|char|short|int|long|float|double|__half"
+    r"(?:cuda::)?std::.*|(?:\w+::)*(?:gfx\w*|config|globals)|enable_if\w*|true|false|void|bool|char|short|int|long|float|double|__half"
 )
-_TAIL = LazyPattern(r"_?kernel$", re.IGNORECASE)
+_KITTENS_TEMPLATE = LazyPattern(r"(\w+)_template(?:<([\w, ]*)>)?")
+_KITTENS_FUNCTION = LazyPattern(r"[&( ]*((?:\w+::)*\w+)")
+_TAIL = LazyPattern(r"_?kernel(?:functor)?$", re.IGNORECASE)
 
 
 def _short_memcpy(name: KernelName) -> str:
     match = _MEMCPY.match(name.raw)
     if not match:
         return ""
-    memories = {"d": "D", "h": "H", "p": "P"}
+    # Level Zero's M is memory that it did not allocate: pageable memory of the host.
+    memories = {"d": "D", "h": "H", "p": "P", "m": "H"}
     source, target = (memories.get((match.group(group) or "").lower(), "") for group in (2, 3))
     host = _HOST_MEMORY.search(name.raw[:200])
     direction = f"{source}to{target}" if source and target else ""
-    return join(match.group(1).lower(), direction, host.group(1).lower() if host else "")
+    kind = host.group(1).lower().replace("memory(unknown)", "pageable") if host else ""
+    return join(match.group(1).lower(), direction, kind)
 
 
 def _short_nccl(name: KernelName) -> str:
@@ -83,6 +87,19 @@ def _short_rocclr(name: KernelName) -> str:
     return join("rocclr", name.function.removeprefix("__amd_rocclr_"))
 
 
+def _short_kittens(name: KernelName) -> str:
+    """`kittens matmul 2,4,8`, `kittens all_reduce`: the template or the function that the kernel is given."""
+    template = _KITTENS_TEMPLATE.search(name.text)
+    if template is not None:
+        return join("kittens", template[1], (template[2] or "").replace(" ", ""))
+    functions = [given[1] for argument in template_arguments(name.text, name.text.find("<") + 1)
+                 if (given := _KITTENS_FUNCTION.match(argument))]  # fmt: skip
+    if not functions:
+        return ""
+    outer, _, leaf = functions[-1].rpartition("::")
+    return join("kittens", outer.rpartition("::")[2] if outer and leaf == "kernel" else _TAIL.sub("", leaf))
+
+
 # Tried in turn on the lower-case text; a formatter that finds too little answers with nothing.
 _TABLE: tuple[tuple[LazyPattern, Callable[[KernelName], str]], ...] = (
     (LazyPattern(r"^\W*(?:cuda |hip )?mem(?:cpy|set)(?!_)"), _short_memcpy),
@@ -93,11 +110,19 @@ _TABLE: tuple[tuple[LazyPattern, Callable[[KernelName], str]], ...] = (
     (LazyPattern(r"^cijk_"), short_tensile),
     (LazyPattern(r"nvjet_"), short_nvjet),
     (LazyPattern(r"^(?!.{0,80}(?:index|gather)_elem)[\w:]{0,200}elementwise_kernel"), short_elementwise),
-    (LazyPattern(r"^[\w:]{0,200}multi_tensor_apply"), short_foreach),
-    (LazyPattern(r"^at::(?:native::)?reduce_kernel"), short_reduce),
+    (LazyPattern(r"^at::native::xpu::\w*elementwise(?:\w*range)?kernel<"), short_elementwise),
+    (LazyPattern(r"^[\w:]{0,200}multi_?tensor_?apply"), short_foreach),
+    (LazyPattern(r"^at::(?:native::)?(?:reduce_kernel|xpu::reducekernel)"), short_reduce),
     (LazyPattern(r"softmax_warp_|cunn_softmax(?:forward|backward)"), short_softmax),
     (LazyPattern(r"catarraybatchedcopy"), short_cat),
-    (LazyPattern(r"flash_(?:fwd|bwd|fprop|bprop)|flashattn(?:fwd|bwd)|fmha|cudnn::fusion::"), short_attention),
+    (
+        LazyPattern(
+            r"flash_(?:fwd|bwd|fprop|bprop)|flashattn(?:fwd|bwd)|fmha|cudnn::fusion::"
+            r"|\battend_\w*?ker\b|\b(?:fwd|bwd)_attend_\w*ker\b|^kittens::.*attn_(?:fwd|bwd)_template"
+        ),
+        short_attention,
+    ),
+    (LazyPattern(r"^kittens::"), _short_kittens),
     (LazyPattern(r"implicit_gemm|xmma_[fdw](?:prop|grad)|^igemm_|scudnn|conv_fwd"), short_convolution),
     (LazyPattern(r"cutlass_\d+_\w*gemm|splitkreduce|gemv|gemm_\w{0,60}?\d+x\d+|gemmuniversal"), short_gemm),
 )  # fmt: skip

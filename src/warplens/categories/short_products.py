@@ -17,11 +17,16 @@ _TENSILE = LazyPattern(r"^cijk_a(?P<a>\w{3,4}?)_b(?P<b>\w{3,4}?)_.*?(?P<tile>mt\
 _NVJET = LazyPattern(
     r"nvjet_(?:sm\d+\w?_)?[a-z]+_(?P<tile>\d+x\d+)_(?P<stages>\d+x\d+)_(?P<cluster>\d+x\d+)_(?P<rest>\w+)$"
 )
-_HEAD_DIM = LazyPattern(r"hd(?:im)?_?(\d{2,3})|kernel_traits<(\d{2,3})|_h(?:qk)?(\d{2,3})(?:_|$)|_d(\d{2,3})(?:_|$)")
+_HEAD_DIM = LazyPattern(
+    r"hd(?:im)?_?(\d{2,3})|kernel_traits<(\d{2,3})|_h(?:qk)?(\d{2,3})(?:_|$)|_d(\d{2,3})(?:_|$)"
+    r"|attend_\w*ker<(\d{2,3})\b|attn_\w*template<(\d{2,3})\b"
+)
 _ATTENTION_PARTS = (
-    "splitkv_combine", "combine", "splitkv", "lean_reduction", "dot_do_o", "convert_dq", "preprocess",
-    "postprocess",
+    "splitkv_combine", "bwd_combined", "combine", "splitkv", "lean_reduction", "dot_do_o", "convert_dq", "preprocess",
+    "postprocess", "attend_prep", "dq_shuffle",
 )  # fmt: skip
+_ONLY_BACKWARD = ("attend_prep", "dq_shuffle")
+"""Parts of the backward kernels of ThunderKittens, whose names do not all say so."""
 _ATTENTION_BACKWARD_PARTS = ("dq_dk_dv", "dk_dv", "dkdv", "dkv", "dq")
 _LAYOUT = LazyPattern(r"(?<![a-z])(nhwc|nchw|ndhwc|ncdhw)")
 _CONVOLUTION_KIND = LazyPattern(r"fprop|dgrad|wgrad|wrw|bwd_weight|bwd_data|bwd|fwd")
@@ -136,7 +141,7 @@ def _ck_tile(text: str) -> list[str]:
 def short_attention(name: KernelName) -> str:
     """`flash attn bwd bf16 hd128 dot_do_o sm90`."""
     text = name.lower_text
-    backward = find_direction(name) == "backward"
+    backward = find_direction(name) == "backward" or any(part in text for part in _ONLY_BACKWARD)
     parts = _ATTENTION_PARTS + (_ATTENTION_BACKWARD_PARTS if backward else ())
     part = next((part for part in parts if part in text), "")
     head_dim = _HEAD_DIM.search(text)
@@ -146,7 +151,7 @@ def short_attention(name: KernelName) -> str:
         "bwd" if backward else "fwd",
         display_dtype(find_dtype(name)),
         f"hd{dimension}" if dimension else "",
-        part,
+        part.removeprefix("attend_").removeprefix("bwd_"),
         *_tiles(text)[:1],
         find_arch(name),
         "cudnn" if "cudnn" in text else "",

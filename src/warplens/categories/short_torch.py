@@ -13,6 +13,7 @@ from warplens.lazy_patterns import LazyPattern
 # How the functor is spelled, tried in turn; the group is what it computes.
 _FUNCTORS = (
     LazyPattern(r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)"),
+    LazyPattern(r"native::xpu::(\w+?)(?:Scalar)?Func(?:tor)?(?![A-Za-z])"),
     LazyPattern(r"(?:binary_internal::)(\w+?)Functor"),
     LazyPattern(r"(Compare\w*?|Bitwise\w+?|Logical\w+?|[A-Z][a-z]+?|LeakyRelu|Lerp)Functor(?![A-Za-z])"),
     LazyPattern(r"(\w+?)CUDAKernelImpl"),
@@ -23,7 +24,7 @@ _FUNCTORS = (
 )
 _CAMEL = LazyPattern(r"(?<=[a-z0-9])(?=[A-Z])")
 _WRAPPERS = ("Binary", "AUnary", "BUnary", "Unary")
-_WIDTH = LazyPattern(r"vectorized_(?:templated_)?elementwise_kernel<(\d+)")
+_WIDTH = LazyPattern(r"vectorized_?(?:templated_)?elementwise_?kernel<(\d+)")
 _TYPED_COPY = LazyPattern(r"(bfloat16|float16|float8\w*?)_copy_kernel_cuda.*?lambda\(([\w:]+)\)")
 _COPY_TYPES = {
     "bfloat16": "bf16",

@@ -22,7 +22,10 @@ def link_launches(trace: Trace) -> Trace:
 
 
 def _launch_of(trace: Trace, gpu: Ints) -> tuple[Ints, int]:
-    """Each GPU event's host call by correlation id, and how many calls shared one that was needed."""
+    """Each GPU event's host call by correlation id, and how many calls shared one that was needed.
+
+    A call of a driver inside that of the runtime has the same id as it, and is no other launch.
+    """
     correlation, start = trace.ints("correlation"), trace.ints("start_ns")
     calls = trace.rows_of("runtime")
     calls = calls[correlation[calls] > 0]
@@ -34,7 +37,10 @@ def _launch_of(trace: Trace, gpu: Ints) -> tuple[Ints, int]:
     launch = np.full(len(gpu), NONE, np.int64)
     launch[has_launch] = calls[first[has_launch]]
     shared = np.flatnonzero(has_launch & (last - first > 1))
-    begun = start[calls]
+    begun, end, lane = start[calls], start[calls] + trace.ints("dur_ns")[calls], trace.ints("lane")[calls]
+    outer = np.searchsorted(keys, keys, "left")
+    inside = np.append(0, np.cumsum((end <= end[outer]) & (lane == lane[outer])))
+    shared = shared[inside[last[shared]] - inside[first[shared]] < (last - first)[shared]]
     for index in shared.tolist():
         earlier = np.searchsorted(begun[first[index] : last[index]], start[gpu[index]], "right")
         launch[index] = calls[first[index] + max(int(earlier) - 1, 0)]

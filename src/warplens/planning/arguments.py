@@ -25,8 +25,8 @@ POINTWISE: Final = re.compile(
 )
 SCALAR_KERNEL: Final = re.compile(r"AUnaryFunctor|BUnaryFunctor|OnSelf|OnOther|FillFunctor|tensor_scalar")
 SCALAR_LISTS: Final = re.compile(r"TensorListScalarListMetadata<")
-FROM_HOST: Final = re.compile(r"Memcpy (HtoD|Host -> Device)")
-TO_HOST: Final = re.compile(r"Memcpy (DtoH|Device -> Host)")
+FROM_HOST: Final = re.compile(r"Memcpy (HtoD|Host -> Device|[HM]2D)")
+TO_HOST: Final = re.compile(r"Memcpy (DtoH|Device -> Host|D2[HM])")
 PINNED: Final = re.compile("pinned", re.IGNORECASE)
 LIST_DTYPES: Final = (
     # in a kernel's template arguments: the element type of a list that is recorded without it

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
 ELEMENTWISE: Final = "Elementwise"
 ATTENTION: Final = re.compile("Attention")
-HOST_COPY: Final = re.compile(r"Memcpy (?P<way>HtoD|DtoH|Host -> Device|Device -> Host)", re.IGNORECASE)
-PAGEABLE: Final = re.compile("pageable", re.IGNORECASE)
-TO_GPU: Final = ("htod", "host -> device")
+HOST_COPY: Final = re.compile(r"Memcpy (?P<way>HtoD|DtoH|Host -> Device|Device -> Host|[HM]2D|D2[HM])", re.IGNORECASE)
+PAGEABLE: Final = re.compile(r"pageable|memory\(unknown\)", re.IGNORECASE)
+TO_GPU: Final = ("htod", "host -> device", "h2d", "m2d")
+"""Level Zero writes H2D for memory of the host that it allocated, M2D for any other, which is pageable."""
 OPAQUE_SIZE: Final = re.compile(r"OpaqueType<(\d{1,2})u?>")
 
 OFF_CHIP: Final = ("transfer", "collective")

@@ -11,7 +11,9 @@ from warplens.model.arrays import places_by_value
 from warplens.model.kinds import NESTED, NONE
 from warplens.model.trace import Bools, Ints, Trace
 
-SYNC_CALL: Final = re.compile(r"(?:cuda|hip|cu)\w*Synchronize|(?:cuda|hip)Memcpy(?:2D|3D)?$|cuMemcpy\w*(?<!Async)$")
+SYNC_CALL: Final = re.compile(
+    r"(?:cuda|hip|cu|ze)\w*Synchronize|(?:cuda|hip)Memcpy(?:2D|3D)?$|cuMemcpy\w*(?<!Async)$|ur(?:QueueFinish|EventWait)$"
+)
 """Calls of the GPU's runtime that return when the GPU is done."""
 NO_ROWS: Final = np.zeros(0, np.int64)
 

@@ -59,7 +59,7 @@ ARGS_OF_KIND: Final[dict[str, tuple[str, ...]]] = {
 }
 FIELDS: Final = {name: attrgetter(name) for name in dict.fromkeys((*HOST_ARGS, *GPU_ARGS))}
 FLOW_PHASES: Final = ("s", "f")
-MEMORY_DEVICE_TYPES: Final = {0: "CPU", 1: "GPU", 6: "GPU"}  # c10::DeviceType: CPU, CUDA, HIP
+MEMORY_DEVICE_TYPES: Final = {0: "CPU", 1: "GPU", 6: "GPU", 12: "GPU"}  # c10::DeviceType: CPU, CUDA, HIP, XPU
 NO_ARGS: Final = KinetoArgs()
 ABSENT: Final = array("q", [NONE])
 BATCH_EVENTS: Final = 1 << 16
