@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from warplens.errors import UsageError
 
 Vector = tuple[int, ...]
 Ints = NDArray[np.int64]
+MOST_BITS: Final = 22
+"""More than any tile that is shown has, with copies in other threads."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,9 @@ class Bases:
     def coordinates(self) -> Ints:
         """Coordinates of each element: registers × lanes × warps × dimensions; further blocks are further warps."""
         parts = (self.register, self.lane, (*self.warp, *self.block))
+        bits = sum(map(len, parts))
+        if bits > MOST_BITS:
+            raise UsageError(f"a layout over 2^{bits} registers of threads: at most 2^{MOST_BITS} are shown")
         registers, lanes, warps = (spread(part, self._rank()) for part in parts)
         return registers[:, None, None] ^ lanes[None, :, None] ^ warps[None, None]
 
@@ -79,6 +85,8 @@ def _inside(vector: Vector, shape: Vector) -> Vector:
 
 def spread(vectors: Sequence[Vector], rank: int) -> Ints:
     """Every exclusive-or of some vectors, in the order of the numbers whose bits choose them."""
+    if len(vectors) > MOST_BITS:
+        raise UsageError(f"a layout with {len(vectors)} bits: at most {MOST_BITS} are shown")
     rows = np.zeros((1, rank), dtype=np.int64)
     for vector in vectors:
         rows = np.concatenate([rows, rows ^ np.array(vector, dtype=np.int64)])

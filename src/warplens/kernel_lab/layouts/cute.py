@@ -155,13 +155,11 @@ def tiled(atom: CuteLayout, shape: Sequence[int], order: Sequence[int]) -> CuteL
     """`tile_to_shape` of an atom without gaps: atoms follow each other until they fill the shape."""
     modes = [*atom.modes, *[CuteLayout(1, 0)] * (len(shape) - len(atom.modes))]
     counts = [-(-extent // mode.size) for extent, mode in zip(shape, modes, strict=True)]
-    steps = compact_ordered(counts, order)
-    pairs = [
-        _beside(mode, count, atom.size * step)
-        for mode, count, step in zip(modes, counts, steps, strict=True)
-        if isinstance(step, int)
+    steps = leaves(compact_ordered(counts, order))
+    filled = [
+        _beside(*each, atom.size * step) for each, step in zip(zip(modes, counts, strict=True), steps, strict=True)
     ]
-    return CuteLayout(tuple(mode.shape for mode in pairs), tuple(mode.stride for mode in pairs))
+    return CuteLayout(tuple(mode.shape for mode in filled), tuple(mode.stride for mode in filled))
 
 
 def _beside(mode: CuteLayout, count: int, step: int) -> CuteLayout:

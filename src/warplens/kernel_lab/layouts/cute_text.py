@@ -28,6 +28,7 @@ from warplens.kernel_lab.layouts.cute import (
     tuple_text,
 )
 from warplens.kernel_lab.layouts.elements import bits_of, is_element
+from warplens.units import is_whole_number
 
 LARGEST: Final = 1 << 20
 """Elements of a tile; shared memory holds 228 KiB at most."""
@@ -52,7 +53,7 @@ _LAYOUTS: Final = ("Layout", "make_layout", "make_ordered_layout")
 _COMPOSED: Final = ("ComposedLayout", "composition", "make_composed_layout")
 _ATOM = re.compile(r"Layout_(?P<major>MN|K)_(?P<width>INTER|SW32|SW64|SW128)_Atom")
 _ATOM_ROW_BITS: Final = {"INTER": 128, "SW32": 256, "SW64": 512, "SW128": 1024}
-_POINTER = re.compile(r"_?(?:\w*ptr)\[(?P<bits>\d+)b\](?:\(\w*\))?|smem_ptr_flag_bits<\s*(?P<flag>\d+)\s*>")
+_POINTER = re.compile(r"_?(?:\w*ptr)\[(?P<bits>\d{1,4})b\](?:\(\w*\))?|smem_ptr_flag_bits<\s*(?P<flag>\d{1,4})\s*>")
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,10 @@ def parse_cute(text: str) -> CuteExpression:
     >>> parse_cute("composition(Swizzle<5, 0, 5>{}, make_layout(Shape<_32,_32>{}, GenRowMajor{}))").outer
     (CuteSwizzle(bits=5, base=0, shift=5),)
     """
-    return _Parser(text).whole()
+    try:
+        return _Parser(text).whole()
+    except RecursionError:
+        raise UsageError("a CuTe layout nested too deep to read") from None
 
 
 class _Parser:
@@ -277,7 +281,7 @@ class _Parser:
             return tuple(self._list("(", ")"))
         if token in _NUMBERS:
             return self._constant()
-        if not re.fullmatch(r"_?-?\d+", token):
+        if not is_whole_number(token.lstrip("_").removeprefix("-")):
             self._fail(f"expected a number or '(', got {token[:40] or 'nothing'!r}")
         self.at += 1
         self._braces()

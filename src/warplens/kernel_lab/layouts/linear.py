@@ -26,10 +26,10 @@ HOLDERS: Final = ("register", "lane", "warp", "block")
 OFFSET: Final = "offset"
 STARTS: Final = re.compile(r"(?:- )?\w+(?:=\d+ -> \(| is a size 1 dimension)")
 _ENTRY: Final = re.compile(
-    r"(?:- )?(?P<name>\w+)(?:=(?P<bit>\d+) -> \((?P<to>\d+(?:, ?\d+)*)\)| is a size 1 dimension)(?: |$)"
+    r"(?:- )?(?P<name>\w+)(?:=(?P<bit>\d{1,9}) -> \((?P<to>\d{1,9}(?:, ?\d{1,9})*)\)| is a size 1 dimension)(?: |$)"
 )
 _OUTPUTS: Final = re.compile(r"where out dims are: \[(?P<dims>.*)\]")
-_OUTPUT: Final = re.compile(r"(?P<name>\w+) \(size (?P<size>\d+)\)(?:, |$)")
+_OUTPUT: Final = re.compile(r"(?P<name>\w+) \(size (?P<size>\d{1,9})\)(?:, |$)")
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ def parse_linear(text: str) -> LinearMap:
         raise _error("expected a line such as lane=1 -> (0, 8)", plain, at)
     outputs = [(match["name"], int(match["size"])) for match in _OUTPUT.finditer(tail["dims"])]
     sizes = tuple(size for _, size in outputs)
+    if not sizes or not all(sizes):
+        raise _error("expected out dims such as dim0 (size 16)", plain, tail.start("dims"))
     if lengths and (len(sizes) != rank or any(map(int.__lt__, sizes, _reached(inputs, rank)))):
         raise _error("the bases do not fit the out dims", plain, tail.start("dims"))
     return LinearMap(inputs, tuple(name for name, _ in outputs), sizes)

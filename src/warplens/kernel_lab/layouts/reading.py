@@ -49,7 +49,7 @@ _ARRAY = re.compile(
 )
 _SHAPED = re.compile(r"(?P<shape>\d+(?:x\d+)*)(?:x(?P<element>[A-Za-z_]\w*))?\s+(?P<layout>\D.*)", re.DOTALL)
 _DEFINITION = re.compile(r" ?#(?P<name>\w+) ?= ?(?=#)")
-_ALIAS = re.compile(r"#(?P<name>\w+)(?![\w.])")
+_ALIAS = re.compile(r"#(?P<name>\w+)(?![\w.]|\s*<)")
 
 
 @dataclass(frozen=True)
