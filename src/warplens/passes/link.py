@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import numpy as np
 
 from warplens.model.kinds import CODE, NONE
@@ -9,14 +12,19 @@ from warplens.model.quality import Note
 from warplens.model.trace import Ints, Trace
 from warplens.passes.climb import climb
 
+LAUNCHES: Final = re.compile(r"launch|memcpy|memset|enqueue", re.IGNORECASE)
+"""In the names of calls that give a GPU work."""
+NO_IDS: Final = np.empty(0, np.int64)
+
 
 def link_launches(trace: Trace) -> Trace:
     gpu = trace.gpu_rows
-    launch, duplicates = _launch_of(trace, gpu)
+    has_correlations = bool((trace.ints("correlation")[gpu] > 0).any())
+    launch, duplicates = _launch_of(trace, gpu) if has_correlations else (_launch_by_external_id(trace, gpu), 0)
     launches = np.full(len(trace), NONE, np.int64)
     launches[gpu] = launch
     ops = np.full(len(trace), NONE, np.int64)
-    ops[gpu] = _op_of(trace, gpu, launch)
+    ops[gpu] = _op_of(trace, gpu, launch, not_of_ops=NO_IDS if has_correlations else _ids_of_calls(trace))
     notes = [Note("duplicate_correlation", duplicates)] if duplicates else []
     return trace.with_columns(*notes, launch=launches, op=ops)
 
@@ -47,7 +55,32 @@ def _launch_of(trace: Trace, gpu: Ints) -> tuple[Ints, int]:
     return launch, len(np.unique(wanted[shared]))
 
 
-def _op_of(trace: Trace, gpu: Ints, launch: Ints) -> Ints:
+def _launch_by_external_id(trace: Trace, gpu: Ints) -> Ints:
+    """Of a trace without correlation ids: where as many calls as GPU events have an external id, they belong together
+    in their order. It may be the number of the one call, or that of the op around several."""
+    external, start = trace.ints("external_id"), trace.ints("start_ns")
+    launches = np.array([code for code in trace.host_names.tolist() if LAUNCHES.search(trace.names[code])], np.int64)
+    calls = trace.runtime_rows
+    calls = calls[np.isin(trace.ints("name")[calls], launches) & (external[calls] > 0)]
+    numbers, counts = np.unique(external[calls], return_counts=True)
+    wanted = np.sort(external[gpu])
+    agree = counts == np.searchsorted(wanted, numbers, "right") - np.searchsorted(wanted, numbers, "left")
+    calls, linked = (rows[np.isin(external[rows], numbers[agree])] for rows in (calls, gpu))
+    calls, linked = (rows[np.lexsort((start[rows], external[rows]))] for rows in (calls, linked))
+    launch = np.full(len(gpu), NONE, np.int64)
+    launch[np.searchsorted(gpu, linked)] = calls
+    return launch
+
+
+def _ids_of_calls(trace: Trace) -> Ints:
+    """External ids that are the number of a call into the runtime, not of the op around it."""
+    external, calls = trace.ints("external_id"), trace.runtime_rows
+    op = climb(calls, trace.ints("parent"), trace.is_kind("op"))
+    numbers: Ints = external[calls][(op < 0) | (external[op] != external[calls])]
+    return numbers
+
+
+def _op_of(trace: Trace, gpu: Ints, launch: Ints, not_of_ops: Ints) -> Ints:
     """The op around the launch; where the launch is missing, the op that the external id names."""
     is_op = trace.ints("kind") == CODE["op"]
     op = climb(launch, trace.ints("parent"), is_op)
@@ -56,10 +89,11 @@ def _op_of(trace: Trace, gpu: Ints, launch: Ints) -> Ints:
         external = trace.ints("external_id")
         of_launch = np.where(launch[lost] >= 0, external[launch[lost]], NONE)
         own = external[gpu[lost]]
-        if len(trace.rows_of("runtime")):
+        if len(trace.runtime_rows):
             # Of work from before the recording, ROCm's profiler writes the correlation id in the place of the op's.
             own = np.where((launch[lost] < 0) & (own == trace.ints("correlation")[gpu[lost]]), NONE, own)
-        op[lost] = _op_with_external_id(trace, np.where(own > 0, own, of_launch))
+        wanted = np.where(own > 0, own, of_launch)
+        op[lost] = _op_with_external_id(trace, np.where(np.isin(wanted, not_of_ops), NONE, wanted))
     return op
 
 

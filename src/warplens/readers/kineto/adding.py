@@ -16,6 +16,7 @@ import numpy as np
 from warplens.model.builder import TraceBuilder
 from warplens.model.event_records import Allocation, CallSpec, Collective, Lanes, LaunchGeometry, ThreadId
 from warplens.model.kinds import CODE, NONE, OWN_CATEGORIES
+from warplens.readers.kineto.launch_flows import LAUNCH_FLOW
 from warplens.readers.kineto.records import KinetoArgs, KinetoEvent, KinetoHeader
 from warplens.readers.shared.microseconds import to_ns
 
@@ -73,6 +74,8 @@ class KinetoEvents(msgspec.Struct):
     phases: Counter[str] = msgspec.field(default_factory=Counter)
     begin_end: list[KinetoEvent] = msgspec.field(default_factory=list)
     """Begins and ends, which are paired when all are known."""
+    launch_flows: list[KinetoEvent] = msgspec.field(default_factory=list)
+    """Ends of arrows from launches to GPU work; not needed, and not kept, once an event has a correlation."""
 
     def extend(self, later: KinetoEvents) -> None:
         """Add the events of a later part of the file."""
@@ -80,6 +83,7 @@ class KinetoEvents(msgspec.Struct):
         self.categories |= later.categories
         self.phases.update(later.phases)
         self.begin_end += later.begin_end
+        self.launch_flows += later.launch_flows
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,7 @@ class EventAdder:
         self._threads: dict[ThreadId, _Threads] = {}
         self._specs = _SpecCodes(target.builder)
         self._geometries = _GeometryCodes(target.builder)
+        self._has_correlations = False
 
     def add(self, events: list[KinetoEvent]) -> None:
         timed: dict[str, list[KinetoEvent]] = {}
@@ -163,6 +168,9 @@ class EventAdder:
         first = len(self._builder) + len(batch)
         for name in fields:
             batch.add_ints(name, list(map(FIELDS[name], args)))
+        if not self._has_correlations and "correlation" in fields and any(a.correlation > 0 for a in args):
+            self._has_correlations = True
+            self._target.launch_flows.clear()
         if fields is HOST_ARGS:
             specs = self._specs
             joined = [b"\0".join((a.input_dims, a.input_types, a.input_strides, a.concrete_inputs)) for a in args]
@@ -184,6 +192,8 @@ class EventAdder:
             if event.ph in FLOW_PHASES:
                 if event.cat == "fwdbwd":
                     flows.append(event)
+                elif event.cat == LAUNCH_FLOW and not self._has_correlations:
+                    target.launch_flows.append(event)
             elif event.ph == "M":
                 self._add_label(event)
             elif event.name == "[memory]":

@@ -24,10 +24,11 @@ from warplens.model.arrays import distinct
 from warplens.model.assemble import Array
 from warplens.model.builder import TraceBuilder
 from warplens.model.event_records import CallSpec, LaunchGeometry, ThreadId
-from warplens.model.kinds import CODE, OWN_CATEGORIES
+from warplens.model.kinds import CODE, GPU_WORK, OWN_CATEGORIES
 from warplens.native_library import CLOSED, HANDED_OVER
 from warplens.readers.kineto.adding import (
     ARGS_OF_KIND,
+    FLOW_PHASES,
     GPU_ARGS,
     HOST_ARGS,
     KIND_OF_CATEGORY,
@@ -48,6 +49,7 @@ GEOMETRY_NUMBERS: Final = struct.Struct("=qqd")
 """Registers, shared memory and occupancy, which begin a geometry's key."""
 NUMBER: Final = ord("i")
 NUMBER_BYTES: Final = 9
+WORK_CODES: Final = tuple(CODE[kind] for kind in GPU_WORK)
 INT_COLUMNS: Final = tuple(dict.fromkeys((*HOST_ARGS, *GPU_ARGS, "spec", "geometry")))
 
 
@@ -183,6 +185,9 @@ def _parts_of(kind: str) -> tuple[str, ...]:
 def _events(arrays: dict[str, Array]) -> KinetoEvents:
     phases = zip(_texts(arrays, "phases"), arrays["phase_count"].tolist(), strict=True)
     events = KinetoEvents(categories=set(_texts(arrays, "categories")), phases=Counter(dict(phases)))
+    has_other_flows = sum(events.phases[phase] for phase in FLOW_PHASES) > len(arrays["flow_key"])
+    if has_other_flows and not (arrays["correlation"] > 0).any() and np.isin(arrays["kind"], WORK_CODES).any():
+        raise HandedOverError("GPU work whose launches only flows may show")
     _fill(events.builder, arrays)
     for number, entry in zip(arrays["collective_event"].tolist(), _collectives(arrays), strict=True):
         events.builder.add_collective(number, collective_of(entry.args))  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
 """PyTorch (Kineto) traces and, as well as can be, any other trace-event JSON.
 
 Reads: every complete ("X") event; begin/end pairs; memory instants; forward–backward flows; process and thread
-names; the header's device and job facts. Ignores: `ac2g` flows (the correlation ids say the same and are there
-even where the flows are not), instants other than memory, sort hints. PyTorch writes the file in
+names; the header's device and job facts; `ac2g` flows where no event has a correlation id, which says the same and is
+there even where the flows are not. Ignores: instants other than memory, sort hints. PyTorch writes the file in
 torch/csrc/profiler and third_party/kineto (output_json.cpp); old releases spelt the categories "Kernel",
 "Runtime", "Operator".
 """
@@ -29,6 +29,7 @@ from warplens.readers.kineto import native
 from warplens.readers.kineto.adding import KIND_OF_CATEGORY, EventAdder, KinetoEvents, KinetoFile
 from warplens.readers.kineto.events import EventReader
 from warplens.readers.kineto.halves import read_events
+from warplens.readers.kineto.launch_flows import link_by_flows
 from warplens.readers.kineto.moved_events import put_back_moved
 from warplens.readers.kineto.records import KinetoEvent, KinetoHeader
 from warplens.readers.kineto.scope_metrics import with_scope_metrics
@@ -91,6 +92,7 @@ def _trace(file: KinetoFile, meta: Meta, notes: list[Note], step_marks_ns: Seque
     columns = builder.gathered()
     if is_kineto:
         _mark_modules(builder, columns)
+        link_by_flows(events.launch_flows, builder, columns)
     else:
         _guess_kinds(builder, columns)
         notes = [*notes, Note("chrome", detail=_chrome_detail(columns))]
