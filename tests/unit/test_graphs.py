@@ -439,3 +439,49 @@ def test_a_comparison_joins_both_sides_with_their_captures(tmp_path: Path, capsy
         write_trace(tmp_path / side / "capture.json", capture())
     assert main(["diff", str(tmp_path / "a"), str(tmp_path / "b"), "--table", "diff_ops", "--json", "--no-cache"]) == 0
     assert "aten::addmm" in {row["op"] for row in json.loads(capsys.readouterr().out)}
+
+
+INDEX = json.dumps([{"file": "bs_32_rank0.json.gz", "batch_size": 32, "mode": "FULL"}], indent=2)
+"""What serving engines write beside their captures."""
+
+
+def test_json_that_is_no_trace_is_passed_over_beside_a_trace_and_its_captures(tmp_path: Path) -> None:
+    (tmp_path / "capture_traces").mkdir()
+    write_trace(tmp_path / "capture_traces" / "bs_32_rank0.json", capture())
+    trace = write_trace(tmp_path / "rank0.json", replay())
+    for place in ("capture_traces/execution_details.json", "config.json"):
+        (tmp_path / place).write_text(INDEX)
+    for opened in (
+        warplens.open(tmp_path, cache=False),
+        warplens.open(trace, graph_captures=[tmp_path / "capture_traces"], cache=False),
+    ):
+        profile = opened.with_timeline()
+        assert ops_of(profile) == {**EAGER_OPS, "Memset (Device)": "aten::zero_"}
+        assert not codes(profile) & {"graph_capture_unused", "graphs_unjoined"}
+
+
+def test_a_folder_with_nothing_but_such_json_has_no_captures(tmp_path: Path) -> None:
+    (tmp_path / "captures").mkdir()
+    (tmp_path / "captures" / "execution_details.json").write_text(INDEX)
+    trace = write_trace(tmp_path / "replay.json", replay())
+    with pytest.raises(UsageError, match="no traces of captures"):
+        warplens.open(trace, graph_captures=[tmp_path / "captures"], cache=False)
+    with pytest.raises(warplens.FormatError, match="JSON, but not a trace"):
+        warplens.open(trace, graph_captures=[tmp_path / "captures" / "execution_details.json"], cache=False)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b'{"traceEvents": [{"ph'], ids=["empty", "garbage", "cut"])
+def test_a_damaged_capture_beside_a_sound_one_is_said_and_a_single_one_is_an_error(
+    content: bytes, tmp_path: Path
+) -> None:
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    write_trace(folder / "a.json", capture())
+    (folder / "b.json").write_bytes(content)
+    trace = write_trace(tmp_path / "replay.json", replay())
+    profile = warplens.open(trace, graph_captures=[folder], cache=False).with_timeline()
+    assert ops_of(profile)[GEMM] == "aten::addmm"
+    assert "b.json: " in why_unused(profile)
+    (folder / "a.json").unlink()
+    with pytest.raises(warplens.FormatError, match=r"b\.json"):
+        warplens.open(trace, graph_captures=[folder], cache=False)

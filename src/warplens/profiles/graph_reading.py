@@ -70,7 +70,10 @@ def _joined(opened: inputs.Input, trace: Trace) -> Trace:
 def _captures(
     opened: inputs.Input, files: Sequence[GraphFiles], launched: int, notes: list[Note]
 ) -> Iterator[CaptureTrace]:
-    """The linked traces of captures; the same file given twice, or as the trace itself, counts once."""
+    """The linked traces of captures; the same file given twice, or as the trace itself, counts once.
+
+    One that cannot be read is passed over, and said, unless nothing else was given with it.
+    """
     from warplens.model.graph_records import CaptureTrace
     from warplens.passes import run_passes
     from warplens.readers.graph_captures import read_capture
@@ -85,7 +88,7 @@ def _captures(
             try:
                 capture, launches = read_capture(file)
             except WarplensError as error:
-                if own_files.is_given:
+                if own_files.is_given and len(own_files.files) == 1:
                     raise
                 notes.append(Note("graph_capture_unused", detail=f"{name}: {error.message}"))
                 continue

@@ -54,13 +54,18 @@ def job_files(paths: Iterable[str | os.PathLike[str]]) -> JobFiles:
     if not found:
         raise _nothing_in(given)
     from warplens.ranks.file_heads import is_execution_trace  # every command asks whether it is given a job
+    from warplens.readers.registry import is_other_json
 
     calls = [path for path in found if is_execution_trace(path)]
     traces = [path for path in found if path not in set(calls)]
     if not traces:
         hint = "open one by its own path, or add the traces of the same ranks"
         raise UsageError(f"{', '.join(given)} has only ExecutionTraces, which record no times", hint=hint)
-    files = [RankFile(path, rank, _host(path.name)) for path, rank in zip(traces, ranks_by_name(traces), strict=True)]
+    numbers = dict(zip(traces, ranks_by_name(traces), strict=True))
+    if all(number < 0 for number in numbers.values()):  # names that no rank has may hide the number of the others
+        profiles = [path for path in traces if not is_other_json(path)]
+        numbers |= zip(profiles, ranks_by_name(profiles), strict=True)
+    files = [RankFile(path, rank, _host(path.name)) for path, rank in numbers.items()]
     job = _with_execution_traces(files, calls) if calls else JobFiles(files, [])
     return job._replace(captures=tuple(captures))
 
@@ -127,10 +132,11 @@ def captured_trace(path: Path) -> CapturedTrace | None:
     if not captures:
         return None
     from warplens.ranks.file_heads import is_converted, is_execution_trace
+    from warplens.readers.registry import is_other_json
 
     profiles = [entry for entry in entries if _may_be_profile(entry) and entry not in set(captures)]
     calls = [entry for entry in profiles if is_execution_trace(entry)]
-    traces = [entry for entry in profiles if entry not in calls and not is_converted(entry)]
+    traces = [entry for entry in profiles if not (entry in calls or is_converted(entry) or is_other_json(entry))]
     if len(traces) != 1 or len(calls) > 1:
         return None
     return CapturedTrace(traces[0], tuple(captures), calls[0] if calls else None)

@@ -26,7 +26,8 @@ def gathered(
     digests = [result for result in results if isinstance(result, RankDigest)]
     failed = [FailedRank(str(file.path), file.rank, _short(reason, file))
               for file, reason in zip(files, results, strict=True) if isinstance(reason, str)]  # fmt: skip
-    foreign = [] if named else [each for each in failed if NOT_A_TRACE in each.reason and each.rank < 0]
+    read = {digest.facts.rank for digest in digests} | {-1}
+    foreign = [] if named else [each for each in failed if NOT_A_TRACE in each.reason and each.rank in read]
     failed = [each for each in failed if each not in foreign]
     if not digests:
         reason = failed[0].reason if failed else foreign[0].reason if foreign else "no file"

@@ -59,11 +59,13 @@ def find_captures(path: Path, max_bytes: int = 0) -> GraphFiles:
         raise FormatError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
     index_name = Path(GRAPH_CAPTURE_INDEX).name
     index = next((entry for entry in entries if entry.name == index_name), None)
-    stored = {
-        entry.relative_to(path).as_posix(): stored_file.load(entry, max_bytes)
-        for entry in entries
-        if entry.name != index_name
-    }
+    stored: dict[str, StoredFile] = {}
+    for entry in entries:
+        if entry.name == index_name or registry.is_other_json(entry):
+            continue
+        is_empty = entry.stat().st_size == 0  # not worth more than a note where others are whole
+        file = StoredFile(entry, b"") if is_empty else stored_file.load(entry, max_bytes)
+        stored[entry.relative_to(path).as_posix()] = file
     return _given(path, stored, _index(index.read_bytes()) if index is not None else CaptureIndex())
 
 

@@ -72,7 +72,7 @@ def describe(stored: bytes, first_bytes: bytes) -> OtherFile:
         if re.match(pattern, head, re.DOTALL):
             return other
     if not head:
-        return OtherFile("only white space")
+        return OtherFile("only white space" if first_bytes else "empty")
     sample = head[:SAMPLE_BYTES]
     printable = sum(32 <= byte < 127 or byte in b"\t\r\n" for byte in sample)
     if printable > PRINTABLE_SHARE * len(sample):

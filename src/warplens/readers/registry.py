@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -18,6 +19,7 @@ from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
+from warplens.readers.shared.file_head import head_of
 from warplens.readers.shared.stored_file import NotWholeError, StoredFile, slices, text_start
 
 Reader = Callable[[bytes, Meta, list[Note]], Trace | CallPaths]
@@ -25,6 +27,10 @@ Reader = Callable[[bytes, Meta, list[Note]], Trace | CallPaths]
 ChunkReader = Callable[[Iterable[bytes], Meta, list[Note]], Trace | None]
 """The same of a text in chunks; None where it leaves the file to the format's `Reader`."""
 HEAD_BYTES: Final = 1 << 16
+TRACE_KEYS: Final = re.compile(
+    rb'"(?:traceEvents|ph|schemaVersion|deviceProperties|distributedInfo|displayTimeUnit|baseTimeNanoseconds)"\s*:'
+)
+"""With a header of all ranks' process groups, the first event of a trace comes megabytes later."""
 NSYS_EXPORT: Final = "export it: nsys export --type sqlite report.nsys-rep"
 NCU_EXPORT: Final = "export it: ncu --page raw --csv --import x.ncu-rep > x.csv"
 HINT: Final = (
@@ -196,6 +202,12 @@ def read(
         if trace is not None:
             return trace
     return entry.reader()(text, meta, notes)
+
+
+def is_other_json(path: Path) -> bool:
+    """Whether a file is JSON without any key of a trace or another profile: settings, results, an index of captures."""
+    head = head_of(path, HEAD_BYTES)
+    return _format_of(head, head) is FORMATS[-1] and not TRACE_KEYS.search(head)
 
 
 def read_stored(file: StoredFile, meta: Meta, notes: Sequence[Note]) -> Trace | CallPaths:

@@ -38,6 +38,7 @@ from warplens.readers.shared.event_damage import damage_notes
 
 EXPORT = "record a trace with torch.profiler: prof.export_chrome_trace('trace.json.gz')"
 HEAD_BYTES = 4096
+NOT_A_TRACE = "JSON, but not a trace"
 STEPS_LANE = "steps"
 ANNOTATION_CATEGORY = "user_annotation"
 ACCELERATORS = {"mtia_ccp_events": "an MTIA accelerator", "mtia_insight": "an MTIA accelerator"}
@@ -69,7 +70,7 @@ def _not_a_trace(text: bytes, meta: Meta) -> FormatError:
     from warplens.readers.other_files import TEXT, describe
 
     what, hint = describe(b"", text[:HEAD_BYTES])
-    what = "JSON, but not a trace: no traceEvents" if what == TEXT else f"{what}, not a trace"
+    what = f"{NOT_A_TRACE}: no traceEvents" if what == TEXT else f"{what}, not a trace"
     return FormatError(what, where=meta.source, hint=hint or EXPORT)
 
 
@@ -124,7 +125,10 @@ def _add_steps(builder: TraceBuilder, marks_ns: Sequence[int], header: KinetoHea
 def _why_empty(events: KinetoEvents, damage: Counter[str]) -> str:
     if damage["truncated"] or damage["damaged"]:
         return "damaged before the first complete event"
-    return "no timed events in the file" if sum(events.phases.values()) else "no trace events in the file"
+    entries = events.phases[""] + damage["not_events"]
+    if sum(events.phases.values()) > events.phases[""]:
+        return "no timed events in the file"
+    return f"{NOT_A_TRACE}: no trace events in the file" if entries else "no trace events in the file"
 
 
 def _close_begin_end(events: KinetoEvents) -> None:
