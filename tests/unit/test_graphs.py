@@ -87,6 +87,37 @@ def test_the_commands_of_the_guide_print_what_it_shows(
         assert capsys.readouterr().out == output
 
 
+def calls_of(profile: warplens.Profile) -> dict[str, tuple[int, int, float]]:
+    """The calls of each op, how many of them graphs replayed, and the GPU time of one."""
+    rows = profile.table("ops").to_dicts()
+    return {row["op"]: (row["count"], row["replayed_calls"], row["kernel_us"] / row["count"]) for row in rows}
+
+
+def test_calls_of_ops_are_those_of_the_host_and_those_that_graphs_replay(tmp_path: Path) -> None:
+    """The host calls aten::mm twice, once without any GPU work; the graph does three times."""
+    replays = [event for number in range(3) for event in replay(ts=1000 + 100 * number, correlation=500 + number)]
+    host = [*eager([LAYER[3]]), op("aten::mm", 50, 2), op("aten::view", 60, 2)]
+    calls = calls_of(open_pair(tmp_path, [*host, *replays], capture()))
+    assert calls["aten::mm"] == (5, 3, 16 / 5)
+    assert calls["aten::addmm"] == (3, 3, 4.0)
+    assert calls["aten::view"] == (1, 0, 0.0)
+
+
+def test_calls_of_a_capture_in_the_same_trace_are_those_of_its_replays(opened: Opened) -> None:
+    """What only added nodes to the graph ran nothing: the time of a call is that of a replayed one."""
+    replays = [event for number in range(3) for event in replay(ts=1000 + 100 * number, correlation=500 + number)]
+    profile = opened([*capture(), *replays, *eager([LAYER[0]], ts=5000, first=600)])
+    calls = calls_of(profile)
+    assert calls["aten::mm"] == (3, 3, 4.0)
+    assert calls["aten::addmm"] == (4, 3, 4.0)
+    ops = {row["op"]: row for row in profile.table("ops").to_dicts()}
+    assert (ops["aten::mm"]["cpu_us"], ops["aten::addmm"]["cpu_us"]) == (6.0, 12.0)
+
+
+def test_calls_of_a_capture_that_is_not_replayed_count(opened: Opened) -> None:
+    assert calls_of(opened(capture()))["aten::mm"] == (1, 0, 0.0)
+
+
 def test_a_capture_in_the_same_file_is_joined_without_an_option(opened: Opened) -> None:
     profile = opened([*capture(), *replay()])
     assert ops_of(profile) == {**EAGER_OPS, "Memset (Device)": "aten::zero_"}

@@ -17,6 +17,8 @@ from warplens.model.kinds import NONE
 from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes.climb import DEEP
+from warplens.passes.graphs.captures import captured_ops
+from warplens.passes.graphs.grafting import LANE
 
 SPEC_COLUMNS = (
     Column("input_dims", "shapes of the inputs, as recorded", "", pl.String),
@@ -33,6 +35,7 @@ def ops(work: Workspace) -> Table:
         .join(_subtree(work), on="op", how="left")
         .with_columns(
             pl.col("count").fill_null(pl.col("launches")),
+            pl.col("replayed_calls").fill_null(0),
             pl.col("kernel_us", "cpu_us", "cpu_self_us").fill_null(0.0),
         )
         # Work launched outside any op has no subtree of its own.
@@ -45,40 +48,48 @@ def ops(work: Workspace) -> Table:
     columns = (
         OP,
         OP_CATEGORY,
-        Column("count", "calls of the op; launches outside any op", "", pl.Int64),
+        Column("count", "calls of the op, replayed ones of graphs included; launches outside any op", "", pl.Int64),
         Column("kernel_us", "GPU time of the kernels it launched itself", "us", pl.Float64),
         Column("subtree_kernel_us", "GPU time of all kernels launched inside it", "us", pl.Float64),
         Column("cpu_us", "host time inside the op, callees included; recursive calls count once", "us", pl.Float64),
         PERCENT,
         Column("cpu_self_us", "host time inside the op, inner ops excluded", "us", pl.Float64),
+        Column("replayed_calls", "those of the calls that graphs replayed, which take no host time", "", pl.Int64),
     )
     return Table.from_frame("ops", "one row per op name", columns, frame.with_columns(filled))
 
 
-def _counted_calls(trace: Trace) -> Ints:
-    """Op calls: those with a time, and recorded callers of names that no timed call has."""
+def _counted_calls(trace: Trace, replayed: Bools) -> Ints:
+    """Op calls: those with a time, those that graphs replayed, and recorded callers of names that no timed call has."""
     rows, names = trace.rows_of("op"), trace.ints("name")
     if trace.frames.is_empty():
         return rows
     recorded = np.isin(rows, trace.frames["id"].to_numpy())
-    return rows[~recorded | ~np.isin(names[rows], names[rows[~recorded]])]
+    return rows[~recorded | replayed[rows] | ~np.isin(names[rows], names[rows[~recorded]])]
 
 
 def _host_side(work: Workspace) -> pl.DataFrame:
-    """Calls and host time per op name."""
+    """Calls and host time per op name. Of a graph that is captured in the same trace, the replays are what counts."""
     trace = work.trace
-    rows = _counted_calls(trace)
+    replayed = (trace.lanes["process"] == LANE).to_numpy()[trace.ints("lane")]
+    rows = _counted_calls(trace, replayed)
     enclosing, names, duration = work.enclosing_op, trace.ints("name"), trace.ints("dur_ns")
     nested = rows[enclosing[rows] >= 0]
     inner = np.bincount(enclosing[nested], weights=duration[nested], minlength=len(trace))
+    counts = np.ones(len(trace), bool)
+    if replayed.any():
+        captured = captured_ops(trace)
+        counts[captured[np.isin(names[captured], names[replayed])]] = False
     frame = pl.DataFrame(
         {
             "name": names[rows],
+            "count": counts[rows].astype(np.int64),
+            "replayed_calls": replayed[rows].astype(np.int64),
             "cpu_us": np.where(_recursive_calls(work)[rows], 0, duration[rows]) / 1000,
             "cpu_self_us": np.maximum(duration[rows] - inner[rows], 0) / 1000,
         }
     )
-    counted = frame.group_by("name").agg(pl.len().cast(pl.Int64).alias("count"), pl.col("cpu_us", "cpu_self_us").sum())
+    counted = frame.group_by("name").agg(pl.all().sum())
     texts = pl.Series("op", trace.names, dtype=pl.String).gather(counted["name"])
     return counted.with_columns(texts.alias("op"))
 

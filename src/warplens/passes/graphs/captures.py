@@ -93,6 +93,18 @@ def has_captures(trace: Trace) -> bool:
     return any(BEGIN in trace.names[code] for code in trace.host_names.tolist())
 
 
+def captured_ops(trace: Trace) -> Ints:
+    """Rows of op calls that only added nodes to a graph while it was captured in this trace."""
+    parent, start, is_op = trace.ints("parent"), trace.ints("start_ns"), trace.is_kind("op")
+    captured = np.zeros(len(trace), bool)
+    for graph in find_captures(CaptureTrace(trace))[0]:
+        at = np.unique(graph.ops[graph.ops >= 0])
+        while len(at := at[(at >= 0) & (start[at] >= start[graph.begin])]):
+            captured[at] = True
+            at = np.unique(climb(parent[at].astype(np.int64), parent, is_op))
+    return np.flatnonzero(captured)
+
+
 def node_calls(trace: Trace) -> tuple[Ints, Ints]:
     """Calls that launched nothing in this trace, so that they may have added a node to a graph, and their kinds."""
     rows = trace.runtime_rows

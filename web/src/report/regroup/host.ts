@@ -12,6 +12,8 @@ export const ops: Maker = (whole, scene, selection) => {
   const { label, duration, gpuRow, launch } = scene.data;
   const rowOfLabel = scene.data.header.labels.name.map((text) => rowOfName.get(text) ?? NONE);
   const count = new Float64Array(whole.rows);
+  const replayed = new Float64Array(whole.rows);
+  const replayedInAll = whole.column("replayed_calls").values;
   const cpu = new Float64Array(whole.rows);
   const self = new Float64Array(whole.rows);
   const subtree = new Float64Array(whole.rows);
@@ -19,6 +21,7 @@ export const ops: Maker = (whole, scene, selection) => {
     const row = rowOfLabel[label[call]];
     if (row < 0 || !selection.hasHost(call)) continue;
     count[row]++;
+    if (replayedInAll[row] && !scene.isTimed(call)) replayed[row]++;
     self[row] += selfNs[call] / US;
     if (!recursive[call]) cpu[row] += duration[call] / US;
   }
@@ -38,6 +41,7 @@ export const ops: Maker = (whole, scene, selection) => {
     count: count.map((calls, row) => calls || launches[row]),
     cpu_us: cpu,
     cpu_self_us: self,
+    replayed_calls: replayed,
     subtree_kernel_us: subtree.map((us, row) => Math.max(us, sums.ns[row] / US)),
   };
   return finished(whole, columns, "kernel_us", columns["count"]);
