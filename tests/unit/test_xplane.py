@@ -204,6 +204,36 @@ def host_plane() -> Plane:
     )
 
 
+def test_copies_are_copies_whatever_they_are_called_and_whatever_runs_them() -> None:
+    """ROCm names them by what they do, by its own words, or records the kernel that it copies device memory with."""
+    details = "kind:Unknown size:655360 dest:2 async:1"
+    work = (
+        ("CopyDeviceToDevice", 1_000_000, 100_000, {"correlation_id": 1, "memcpy_details": details}),
+        ("CopyHostToDevice2D", 2_000_000, 100_000, {"correlation_id": 2}),
+        ("MEMORY_COPY_DEVICE_TO_HOST", 3_000_000, 100_000, {"correlation_id": 3}),
+        ("__amd_rocclr_copyBuffer.kd", 4_000_000, 100_000, {"correlation_id": 4, "kernel_details": " grid:16,1,1"}),
+        ("__amd_rocclr_copyBufferAligned", 5_000_000, 100_000, {"correlation_id": 5}),
+        ("copy_fusion", 6_000_000, 100_000, {"correlation_id": 6}),
+        ("copy.5", 7_000_000, 100_000, {"correlation_id": 7}),
+        ("strange", 8_000_000, 100_000, {"correlation_id": 8, "memcpy_details": details}),
+    )
+    asked = ("hipMemcpyDtoDAsync", 500_000, 100_000, {"correlation_id": 4, "memcpy_details": "kind:Unknown size:4096"})
+    gpu = Plane("/device:GPU:0").line(7, "Stream #7(Kernel)", SINCE_1970, *work)
+    trace = opened(space(gpu, Plane("/host:CPU").line(5, "Host Threads/1", SINCE_1970, asked)))
+    events = trace.named_events().filter(pl.col("stream") == 7).sort("start_ns")
+    assert events.select("kind", "name").rows() == [
+        ("memcpy", "Memcpy DtoD"),
+        ("memcpy", "Memcpy HtoD"),
+        ("memcpy", "Memcpy DtoH"),
+        ("memcpy", "Memcpy DtoD"),
+        ("memcpy", "__amd_rocclr_copyBufferAligned"),
+        ("kernel", "copy_fusion"),
+        ("kernel", "copy.5"),
+        ("memcpy", "strange"),
+    ]
+    assert trace.copies["bytes"].to_list() == [655360, 4096, 655360]
+
+
 def test_a_file_made_by_hand() -> None:
     trace = opened(space(gpu_plane(), host_plane()))
     events = trace.named_events()

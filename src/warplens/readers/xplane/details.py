@@ -10,7 +10,13 @@ from warplens.model.event_records import Allocation, LaunchGeometry, ThreadId
 from warplens.model.kinds import NONE
 from warplens.readers.xplane.planes import Stats, Value, XEvent
 
-COPY: Final = re.compile(r"Memcpy(?P<source>[HDPA])(?:2|to)(?P<target>[HDPA])")
+_PLACE: Final = "host|device|peer|array|[hdpa]"
+COPY: Final = re.compile(
+    rf"(?:memcpy|memory_copy_|copy)(?P<source>{_PLACE})(?:_to_|to|2)(?P<target>{_PLACE})(?:[23]d)?", re.IGNORECASE
+)
+"""CUDA's MemcpyH2D; ROCm's CopyHostToDevice and MEMORY_COPY_HOST_TO_DEVICE."""
+ROCM_COPY: Final = "__amd_rocclr_copybuffer"
+"""The kernels that ROCm copies device memory with, in lower case."""
 ALLOCATIONS: Final = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
 
 
@@ -62,15 +68,24 @@ def size_of(stats: Stats) -> int:
     return id_of(details.get("size", details.get("num_bytes"))) or NONE
 
 
-def copy_name(event: XEvent) -> str:
-    """ "MemcpyH2D" as PyTorch names it, with the kinds of memory where they are known."""
-    match = COPY.fullmatch(event.name)
+def work_kind(event: XEvent) -> str:
+    """What an event of a stream is."""
+    lower = event.name.lower()
+    if "memcpy_details" in event.stats or COPY.fullmatch(event.name) or lower.startswith(("memcpy", ROCM_COPY)):
+        return "memcpy"
+    return "memset" if "memset_details" in event.stats or lower.startswith("memset") else "kernel"
+
+
+def copy_name(event: XEvent, call: str = "") -> str:
+    """ "MemcpyH2D" as PyTorch names it, with the kinds of memory where they are known; else by the call that asks for
+    the copy, such as "hipMemcpyDtoDAsync"."""
+    match = COPY.fullmatch(event.name) or COPY.search(call)
     if match is None:
         return event.name
     details = details_of(event.stats, "memcpy_details")
     kinds = [details.get(key, "unknown") for key in ("kind_src", "kind_dst")]
     words = "" if "unknown" in kinds else f" ({kinds[0].capitalize()} -> {kinds[1].capitalize()})"
-    return f"Memcpy {match['source']}to{match['target']}{words}"
+    return f"Memcpy {match['source'][0].upper()}to{match['target'][0].upper()}{words}"
 
 
 def allocation_of(event: XEvent, start_ns: int, process: ThreadId, thread: ThreadId) -> Allocation:

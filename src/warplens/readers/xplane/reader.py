@@ -22,7 +22,15 @@ from warplens.model.trace import Device, Meta, Trace
 from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.protobuf_wire import Damage
 from warplens.readers.xplane.calls import HloWork, HostCalls, TimedCall
-from warplens.readers.xplane.details import ALLOCATIONS, allocation_of, copy_name, geometry_of, id_of, size_of
+from warplens.readers.xplane.details import (
+    ALLOCATIONS,
+    allocation_of,
+    copy_name,
+    geometry_of,
+    id_of,
+    size_of,
+    work_kind,
+)
 from warplens.readers.xplane.host import HostKinds, inside_xla
 from warplens.readers.xplane.paths import ProgramCallers
 from warplens.readers.xplane.planes import PlaneReader, Stats, XEvent, XLine, XPlane
@@ -105,6 +113,14 @@ class _PlaneAdder:
         self._launched: set[int] = set()
         self._hlo_work: list[HloWork] = []
         self._calls = HostCalls(builder)
+        self._copy_calls = {
+            id_of(event.stats.get("correlation_id")): event
+            for plane in planes
+            if plane.device is None
+            for line in plane.lines
+            for event in line.events
+            if "memcpy_details" in event.stats
+        }
         programs = [program for plane in planes for program in plane.programs]
         self._callers = ProgramCallers(builder, self._calls, programs, damage)
 
@@ -140,12 +156,12 @@ class _PlaneAdder:
 
     def _add_work(self, event: XEvent, line: XLine, lane: int, device: int, stream: int) -> None:
         """A kernel, copy or fill."""
-        lower, start_ns = event.name[:6].lower(), line.start_ns(event)
-        kind = lower if lower in ("memcpy", "memset") else "kernel"
+        kind, start_ns = work_kind(event), line.start_ns(event)
         correlation = id_of(event.stats.get("correlation_id"))
+        call = self._copy_calls.get(correlation)
         number = self._builder.add(
             kind,
-            copy_name(event) if kind == "memcpy" else event.name,
+            copy_name(event, call.name if call else "") if kind == "memcpy" else event.name,
             start_ns,
             event.dur_ns,
             lane=lane,
@@ -156,7 +172,9 @@ class _PlaneAdder:
         )
         self._launched.add(correlation)
         if kind != "kernel":
-            self._builder.add_copies([(number, size_of(event.stats))])
+            self._builder.add_copies(
+                [(number, size_of(event.stats if call is None else {**call.stats, **event.stats}))]
+            )
         if "hlo_op" in event.stats:
             work = HloWork(number, start_ns, correlation, str(event.stats["hlo_op"]))
             self._hlo_work.append(work)
