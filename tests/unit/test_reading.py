@@ -26,6 +26,7 @@ from support import (
     process_name,
     write_trace,
 )
+from warplens.cli import main
 
 EVENTS = [
     annotation("train", 0, 100),
@@ -179,6 +180,28 @@ def test_the_header_names_the_devices_and_the_rank(opened: Opened) -> None:
     assert meta.distributed is not None
     assert (meta.distributed.backend, meta.distributed.rank, meta.distributed.world_size) == ("nccl", 3, 8)
     assert meta.facts == {"with_stack": "yes", "cuda_driver_version": "13000"}
+
+
+@pytest.mark.parametrize(
+    ("info", "shown"),
+    [
+        ({"rank": 1}, "rank 1"),
+        ({"rank": 3, "world_size": 1}, "rank 3"),
+        ({"rank": 0, "world_size": 1}, "rank 0 of 1"),
+        ({"rank": 3, "world_size": 8}, "rank 3 of 8"),
+    ],
+)
+def test_the_size_of_a_job_is_shown_where_it_is_recorded(
+    info: dict[str, int], shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A size without a place for this rank is of something else, such as the group of one engine."""
+    path = write_trace(tmp_path / "t.json", EVENTS, distributedInfo=info)
+    assert main(["report", str(path), "--no-cache"]) == 0
+    headline = capsys.readouterr().out.splitlines()[0]
+    assert f" · {shown} · " in headline
+    assert main(["convert", str(path), "-o", str(tmp_path / "t.perfetto.json")]) == 0
+    again = warplens.open(tmp_path / "t.perfetto.json", cache=False).trace.meta.distributed
+    assert again == warplens.open(path, cache=False).trace.meta.distributed
 
 
 def test_the_header_names_the_groups_of_a_rank_and_when_the_trace_began(opened: Opened) -> None:

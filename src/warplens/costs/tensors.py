@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 import msgspec
 from msgspec import Struct
 
+from warplens.model.dtypes import profiler_spelling
+
 if TYPE_CHECKING:  # its patterns are compiled only where a trace has marks
     from warplens.model.iteration_marks import IterationMark
 
 MAX_ELEMENTS: Final = 1 << 46
 """No tensor of a real run is larger (64 TiB of bytes); a larger product is damage."""
 NUMBER: Final = re.compile(r"-?\d{1,12}(?:\.\d{0,20})?", re.ASCII)
+BRACKETS: Final = "[]()"
 WHOLE_NUMBER: Final = re.compile(r"-?\d{1,18}", re.ASCII)
 
 DTYPES: Final = {
@@ -131,16 +134,16 @@ class Call(Struct, frozen=True):
 
     def integers(self, index: int | None) -> tuple[int, ...]:
         """A list of numbers such as `[1, 1]`; empty where it is absent."""
-        parts = [part.strip() for part in self.text(index).strip("[]").split(",")]
+        parts = [part.strip() for part in self.text(index).strip(BRACKETS).split(",")]
         return tuple(int(part) for part in parts if WHOLE_NUMBER.fullmatch(part))
 
     def numbers(self, index: int | None) -> tuple[float, ...]:
         """A list of numbers such as `[2., 0.5]`; empty where it is absent."""
-        parts = [part.strip() for part in self.text(index).strip("[]").split(",")]
+        parts = [part.strip() for part in self.text(index).strip(BRACKETS).split(",")]
         return tuple(float(part) for part in parts if NUMBER.fullmatch(part))
 
     def flags(self, index: int | None) -> tuple[bool, ...]:
-        return tuple(part.strip() == "True" for part in self.text(index).strip("[]").split(",") if part.strip())
+        return tuple(part.strip() == "True" for part in self.text(index).strip(BRACKETS).split(",") if part.strip())
 
     @property
     def all_tensors(self) -> tuple[Tensor, ...]:
@@ -163,7 +166,7 @@ def parse_call(
     Tensor(shape=(3, 4), dtype='fp16', strides=(4, 1))
     """
     shapes, dtypes, steps, values = (_decoded(text) for text in (dims, types, strides, concrete))
-    count = max(len(shapes), len(dtypes))
+    count = max(len(shapes), len(dtypes), len(values))
     args = tuple(_argument(*(_at(part, index) for part in (shapes, dtypes, steps, values))) for index in range(count))
     return Call(op, args, list_item_bytes, kernel)
 
@@ -187,8 +190,11 @@ def _argument(shape: object, dtype: object, strides: object, value: object) -> T
         shapes = shape if isinstance(shape, list) else []
         members = [_tensor(member, "float", _at(steps, index)) for index, member in enumerate(shapes)]
         return tuple(member for member in members if member is not None)
-    if isinstance(dtype, str) and dtype in DTYPES:
-        return _tensor(shape, dtype, strides)
+    spelled = profiler_spelling(dtype) if isinstance(dtype, str) else ""
+    # "Int" and the like are types of numbers as well, in schemas.
+    is_number = spelled != dtype and not shape and isinstance(value, str) and value
+    if spelled in DTYPES and not is_number:
+        return _tensor(shape, spelled, strides)
     return value if isinstance(value, str) and value else None
 
 

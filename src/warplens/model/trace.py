@@ -186,7 +186,8 @@ class Distributed(msgspec.Struct, frozen=True):
 
     backend: str = ""
     rank: int = 0
-    world_size: int = 1
+    world_size: int = 0
+    """0 where it is not recorded."""
     groups: tuple[ProcessGroup, ...] = ()
     """Those that this rank belongs to."""
 

@@ -273,7 +273,8 @@ def _facts(meta: Meta) -> dict[str, object]:
         job = meta.distributed
         groups = [{"pg_name": group.name, "pg_desc": group.description, "ranks": group.ranks} for group in job.groups]
         facts["distributedInfo"] = {
-            "backend": job.backend, "rank": job.rank, "world_size": job.world_size, "pg_config": groups,
+            "backend": job.backend, "rank": job.rank, "pg_config": groups,
+            **({"world_size": job.world_size} if job.world_size else {}),
         }  # fmt: skip
     return facts
 

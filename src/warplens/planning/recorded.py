@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from warplens.model.dtypes import profiler_spelling
 from warplens.model.lists import decoded_list
 
 DTYPES: Final = {
@@ -92,6 +93,8 @@ def from_spec(dims: str, types: str, strides: str, concrete: str) -> tuple[Recor
 
 
 def _of_spec(shape: Any, kind: str, steps: Any, value: str) -> Recorded:
+    if shape or not value:  # "Int" and the like are types of numbers as well
+        kind = profiler_spelling(kind)
     if kind in DTYPES:
         if steps == [] and shape:
             return Recorded("strange", NOT_STRIDED)

@@ -63,7 +63,8 @@ def trace_facts(trace: Trace, verdict: str, shares_of: str, step_time: str = "")
     meta = trace.meta
     facts = {"verdict": verdict, "device": device_line(trace), "format": meta.format}
     if meta.distributed is not None:
-        facts["rank"] = f"{meta.distributed.rank} of {meta.distributed.world_size}"
+        rank, world_size = meta.distributed.rank, meta.distributed.world_size
+        facts["rank"] = f"{rank} of {world_size}" if world_size else str(rank)
     if step_time:
         facts["step time"] = step_time
     if shares_of:

@@ -66,7 +66,7 @@ def _facts(work: Workspace, rank: int, host: str) -> RankFacts:
         content_hash=meta.content_hash,
         size_bytes=meta.size_bytes,
         rank=rank if distributed is None else distributed.rank,
-        world_size=NONE if distributed is None else distributed.world_size,
+        world_size=NONE if distributed is None else distributed.world_size or NONE,
         host=meta.facts.get("host", "") or host,
         gpu=gpu,
         versions={name: text for name, text in meta.facts.items() if "version" in name or name == "torch"},

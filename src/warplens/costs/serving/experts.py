@@ -159,9 +159,14 @@ class Experts(Struct, frozen=True):
 
 
 def chosen_per_token(call: Call, place: int | None, tokens: int) -> int:
-    """Columns of the list of chosen experts: at its place, or the tensor of whole numbers with a row per token."""
-    named = call.tensor(place)
+    """Columns of the list of chosen experts: at its place, or the tensor of whole numbers with a row per token.
+
+    Where neither is recorded, the router's weights for the choice come before it and have its shape.
+    """
+    named, weights = call.tensor(place), call.tensor(place - 1) if place else None
     lists = [named] if named is not None else [tensor for tensor in call.all_tensors if tensor.dtype in INDICES]
+    if weights is not None and not lists and 0 < product(weights.shape[1:]) <= MOST_CHOSEN:
+        lists = [weights]
     return next((found.shape[1] for found in lists if len(found.shape) == 2 and found.shape[0] == tokens), 0)
 
 

@@ -290,10 +290,11 @@ def _device(entry: dict[str, object]) -> Device:
 def _distributed(info: object) -> Distributed | None:
     if not isinstance(info, dict) or "rank" not in info:
         return None
+    rank, world_size = _number(info.get("rank")), _number(info.get("world_size"))
     return Distributed(
         backend=_text(info.get("backend")),
-        rank=_number(info.get("rank")),
-        world_size=max(1, _number(info.get("world_size"))),
+        rank=rank,
+        world_size=world_size if world_size > rank else 0,
         groups=_groups(info.get("pg_config")),
     )
 
