@@ -150,6 +150,37 @@ def test_an_unknown_gpu_has_rates_but_no_roofline_and_says_how_to_name_it(opened
         assert any("unknown GPU" in note and "`warplens explain gpus`" in note for note in profile.table(name).notes)
 
 
+@pytest.mark.parametrize(
+    ("device", "kernels", "headline", "note"),
+    [
+        ({}, ["Cijk_Ailk_Bljk_BBS_BH_MT256x128x64_MI16x16x16x1_ISA942_X"],
+         "no GPU named in the file, MI300 family (inferred from kernels for gfx942)",
+         "the trace does not name it; its kernels are for gfx942: MI300A, MI300X or MI325X"),
+        ({"name": ""}, ["sm80_xmma_gemm_f16f16_f16f32_f32_tn_n", GEMM, "ampere_sgemm_128x64_tn"],
+         "unnamed GPU, Hopper or later (inferred from kernels for sm90)",
+         "the trace does not name it; its kernels are for sm90: Hopper or later"),
+        ({"name": "AMD Radeon Graphics"}, ["Cijk_A_gfx90a_"],
+         "AMD Radeon Graphics, MI200 family (inferred from kernels for gfx90a)",
+         "AMD Radeon Graphics; its kernels are for gfx90a: MI210, MI250 (one GCD) or MI250X (one GCD)"),
+        ({"name": "GeForce GTX 1080 Ti"}, [GEMM], "GeForce GTX 1080 Ti", "GeForce GTX 1080 Ti"),
+        ({}, ["triton_poi_fused_0"], "no GPU named in the file", "the trace does not name it"),
+        ({}, ["Cijk_A_gfx942_", GEMM], "no GPU named in the file", "the trace does not name it"),
+    ],
+)  # fmt: skip
+def test_an_unnamed_gpu_is_of_the_family_that_its_kernels_are_for_and_has_no_limits_of_it(
+    device: dict[str, str], kernels: list[str], headline: str, note: str, opened: Opened
+) -> None:
+    """The newest architecture counts: libraries run older kernels where these serve."""
+    header = {"deviceProperties": [{"id": 0, **device}]} if device else {}
+    profile = opened([kernel(name, 10 * place, 5, place + 1) for place, name in enumerate(kernels)], header)
+    assert profile.document(["quality"]).facts["device"] == headline
+    said = profile.table("quality").frame.row(by_predicate=pl.col("code") == "unknown_gpu", named=True)["message"]
+    assert f"not known ({note}); give its name" in said
+    assert profile.workspace.hardware is None
+    named = opened([kernel(name, 10 * place, 5, place + 1) for place, name in enumerate(kernels)], header, gpu=H100)
+    assert "inferred" not in named.document(["quality"]).facts["device"]
+
+
 DEVICE = {
     "deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB", "numSms": 108, "totalGlobalMem": 85_000_000_000}]
 }

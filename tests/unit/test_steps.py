@@ -51,6 +51,28 @@ def test_a_kernel_belongs_to_the_step_that_launched_it_not_to_the_one_it_runs_in
     assert step_of(opened(TWO_STEPS)) == {"a": 4, "b": 4, "c": 5, "d": 5, "after": -1}
 
 
+def on_gpu(name: str, ts: float, dur: float, *, pid: int | str = 0, tid: int | str = 7) -> dict[str, Any]:
+    return {**annotation(name, ts, dur, pid=0), "pid": pid, "tid": tid, "cat": "gpu_user_annotation"}
+
+
+def test_an_annotation_of_a_gpu_belongs_to_the_step_of_the_first_work_in_it(opened: Opened) -> None:
+    """`b` was launched in step 4 and runs into step 5; `d` in step 5, and runs after its end. On another stream a kernel
+    of step 5 runs at the time of `b`."""
+    annotations = [on_gpu("Optimizer.step", 90, 60), on_gpu("forward", 200, 30), on_gpu("later", 260, 40)]
+    beside = [*work(101, 9, "beside", 105, 10), on_gpu("beside", 105, 10, tid=8), on_gpu("empty", 231, 5)]
+    beside[2]["tid"] = beside[2]["args"]["stream"] = 8
+    strange = [on_gpu("strange", 155, 30, pid="a lane", tid="of a tool")]
+    events = opened([*TWO_STEPS, *annotations, *beside, *strange]).trace.named_events().filter(kind="gpu_annotation")
+    assert dict(events.select("name", "step").rows()) == {
+        "Optimizer.step": 4,
+        "forward": 5,
+        "later": -1,
+        "beside": 5,
+        "empty": -1,
+        "strange": 5,
+    }
+
+
 def test_a_step_holds_its_start_but_not_its_end(opened: Opened) -> None:
     """Launched at 100, where step 5 begins, and at 200, where it ends."""
     edges = [*work(98, 8, "at its start", 300, 1), *work(198, 9, "at its end", 310, 1)]

@@ -9,8 +9,10 @@ import polars as pl
 from warplens.analyses.graph.plain_step import plain_step
 from warplens.analyses.workspace import Workspace
 from warplens.categories import demangle
+from warplens.hardware import Family, family_of_kernels, is_generic
 from warplens.model.quality import Note
 from warplens.model.table import Column, Table
+from warplens.units import listed
 
 COLUMNS = (
     Column("code", "stable name of the note", "", pl.String),
@@ -49,7 +51,17 @@ def _unknown_gpu(work: Workspace) -> list[Note]:
     if work.hardware is not None or not len(work.gpu):
         return []
     names = [device.name for device in work.trace.meta.devices if device.name]
-    return [Note("unknown_gpu", detail=", ".join(dict.fromkeys(names)) or "the trace does not name it")]
+    detail = ", ".join(dict.fromkeys(names)) or "the trace does not name it"
+    if (family := inferred_family(work)) is not None:
+        detail += f"; its kernels are for {family.architecture}: {listed(family.members, 'or') or family.name}"
+    return [Note("unknown_gpu", detail=detail)]
+
+
+def inferred_family(work: Workspace) -> Family | None:
+    """The family of an unnamed GPU, by the names of its kernels."""
+    if work.hardware is not None or not all(is_generic(device.name) for device in work.trace.meta.devices):
+        return None
+    return family_of_kernels({own.arch for own in work.kernel_classes.values()})
 
 
 def _inferred_passes(work: Workspace) -> list[Note]:

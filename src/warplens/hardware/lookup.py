@@ -74,7 +74,7 @@ def gpu_of_device(name: str, multiprocessors: int = 0, memory_bytes: int = 0, co
     named = _matching(name)
     if named:
         fits = _narrowed([gpu for gpu in named if _is_whole(gpu, multiprocessors)], multiprocessors, memory_bytes)
-    elif multiprocessors > 0 and memory_bytes > 0 and _is_generic(name):
+    elif multiprocessors > 0 and memory_bytes > 0 and is_generic(name):
         alike = [gpu for gpu in all_gpus() if _has_compute(gpu, compute or name)]
         fits = [gpu for gpu in alike if gpu.multiprocessors == multiprocessors and _has_memory(gpu, memory_bytes)]
     else:
@@ -105,7 +105,7 @@ def _has_memory(gpu: Gpu, memory_bytes: int) -> bool:
     return _LEAST_VISIBLE_MEMORY * size <= memory_bytes <= _MOST_VISIBLE_MEMORY * size
 
 
-def _is_generic(name: str) -> bool:
+def is_generic(name: str) -> bool:
     """Whether the name contains no model: empty, "AMD Radeon Graphics", "gfx942:sramecc+:xnack-", "Device 0"."""
     return not re.search(r"\d", _NOT_A_MODEL.sub("", name))
 

@@ -57,15 +57,37 @@ def mark_steps(trace: Trace) -> Trace:
 
 
 def _assign(trace: Trace, numbers: list[int], start: Ints, end: Ints) -> Ints:
-    """A host event belongs to the step it starts in, GPU work to the step that launched it, if that is recorded."""
+    """A host event belongs to the step it starts in, GPU work to the step that launched it, if that is recorded, and an
+    annotation of a GPU to the step of the first work in it."""
     begun = trace.ints("start_ns")
     moment = begun.copy()
     gpu = trace.gpu_rows
     cause = np.where(trace.ints("launch")[gpu] >= 0, trace.ints("launch")[gpu], trace.ints("op")[gpu])
     moment[gpu] = np.where(cause >= 0, begun[np.maximum(cause, 0)], NONE)
+    if len(marks := trace.rows_of("gpu_annotation")):
+        first = _first_work(trace, marks)
+        moment[marks] = np.where(first >= 0, moment[first], NONE)
     position = np.searchsorted(start, moment, side="right") - 1
     inside = (position >= 0) & (moment < end[np.maximum(position, 0)])
     return np.where(inside, np.array(numbers)[np.maximum(position, 0)], NONE)
+
+
+def _first_work(trace: Trace, marks: Ints) -> Ints:
+    """The first GPU event that starts inside each annotation, on its stream where it is on one, -1 for none."""
+    start, lane = trace.ints("start_ns"), trace.ints("lane")
+    gpu = trace.gpu_rows[np.argsort(start[trace.gpu_rows], kind="stable")]
+    places = trace.lanes.select("process", "thread").rows()
+    lane_of = {place: number for number, place in enumerate(places)}
+    first = np.full(len(marks), NONE, np.int64)
+    for mark_lane in np.unique(lane[marks]).tolist():
+        process, thread = places[mark_lane]
+        stream = lane_of.get((f"GPU {process}", f"stream {thread}"))
+        work = gpu if stream is None else gpu[lane[gpu] == stream]
+        own = np.flatnonzero(lane[marks] == mark_lane)
+        next_work = np.append(work, NONE)[np.searchsorted(start[work], start[marks[own]])]
+        end = start[marks[own]] + trace.ints("dur_ns")[marks[own]]
+        first[own] = np.where(start[next_work] <= end, next_work, NONE)
+    return first
 
 
 def _annotations(trace: Trace) -> tuple[Ints, list[str]]:

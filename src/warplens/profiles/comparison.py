@@ -238,7 +238,7 @@ def _step_facts(profile: Profile, compared: Pair, comparison: Comparison) -> dic
     needed = {name: comparison.table(name) for name in NEEDED}
     facts = {
         "verdict": comparison_verdict(needed, shares_matched(compared), per_step=True),
-        "A": f"{steps_text(compared.a.steps)} of {Path(profile.source).name} · {device_line(profile.trace)}",
+        "A": f"{steps_text(compared.a.steps)} of {Path(profile.source).name} · {device_line(profile.workspace)}",
         "B": f"{steps_text(compared.b.steps)} of the same trace",
         "matched": comparison.table("diff_ops").notes[-1],
         "times": compared.basis.removeprefix("times are "),
@@ -252,7 +252,7 @@ def _step_facts(profile: Profile, compared: Pair, comparison: Comparison) -> dic
 def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: Comparison) -> dict[str, str]:
     needed = {name: comparison.table(name) for name in NEEDED}
     matched = shares_matched(compared)
-    a, b = (f"{Path(profile.source).name} · {device_line(profile.trace)}" for profile in profiles)
+    a, b = (f"{Path(profile.source).name} · {device_line(profile.workspace)}" for profile in profiles)
     notes = comparison.table("diff_ops").notes
     facts = {
         "verdict": comparison_verdict(needed, matched, per_step=compared.per_step),

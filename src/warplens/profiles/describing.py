@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from warplens.analyses.quality import inferred_family
 from warplens.analyses.time.gaps import CAUSES
 from warplens.analyses.time.phases import MEANINGS as PHASES
 from warplens.analyses.time.timeline import MEANINGS
+from warplens.analyses.workspace import Workspace
 from warplens.categories.rules import builtin_categories
 from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, gpu_of_device
@@ -43,13 +45,16 @@ def _working_devices(trace: Trace) -> list[Device]:
     return [device for device in trace.meta.devices if device.id in working_ids]
 
 
-def device_line(trace: Trace) -> str:
+def device_line(work: Workspace) -> str:
     """The GPUs of the trace in a few words; of those its header lists, the ones that worked."""
-    devices = trace.meta.devices
-    working = _working_devices(trace)
+    devices = work.trace.meta.devices
+    working = _working_devices(work.trace)
     if len(working) == 1 and len(devices) > 1:
-        return f"{working[0].name or 'unnamed GPU'} (GPU {working[0].id} of {len(devices)} listed)"
-    return ", ".join(device_names(trace)) or NO_DEVICE
+        line = f"{working[0].name or 'unnamed GPU'} (GPU {working[0].id} of {len(devices)} listed)"
+    else:
+        line = ", ".join(device_names(work.trace)) or NO_DEVICE
+    family = inferred_family(work)
+    return line if family is None else f"{line}, {family.text}"
 
 
 def device_names(trace: Trace) -> list[str]:
@@ -58,10 +63,10 @@ def device_names(trace: Trace) -> list[str]:
     return [f"{names.count(name)} × {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
 
 
-def trace_facts(trace: Trace, verdict: str, shares_of: str, step_time: str = "") -> dict[str, str]:
+def trace_facts(work: Workspace, verdict: str, shares_of: str, step_time: str = "") -> dict[str, str]:
     """The facts about a file that belong on top of every report."""
-    meta = trace.meta
-    facts = {"verdict": verdict, "device": device_line(trace), "format": meta.format}
+    meta = work.trace.meta
+    facts = {"verdict": verdict, "device": device_line(work), "format": meta.format}
     if meta.distributed is not None:
         rank, world_size = meta.distributed.rank, meta.distributed.world_size
         facts["rank"] = f"{rank} of {world_size}" if world_size else str(rank)

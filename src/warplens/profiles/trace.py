@@ -303,7 +303,7 @@ class Profile(TablesOnDemand):
         For the page: the `command` that made it, its `mode` (report or gantt) and the view it opens with (`start`).
         """
         step = self.plain_step
-        facts = trace_facts(self.trace, self.verdict(), self.shares_of(), step.text if step is not None else "")
+        facts = trace_facts(self.workspace, self.verdict(), self.shares_of(), step.text if step is not None else "")
         return Document(
             title=f"Warplens report: {Path(self.source).name}",
             source=self.source,
@@ -361,7 +361,7 @@ class Profile(TablesOnDemand):
         from warplens.analyses.page.scene import scene
 
         member_tables = {name: self.table(name) for name in MEMBER_TABLES} if tables else {}
-        return scene(self.workspace, Path(self.source).name, device_line(self.trace), member_tables)
+        return scene(self.workspace, Path(self.source).name, device_line(self.workspace), member_tables)
 
     def gpu_events(self) -> pl.DataFrame:
         """One row per GPU event: names, category, op, device, stream, times in ns, step."""
