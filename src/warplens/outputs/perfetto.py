@@ -272,10 +272,8 @@ def _facts(meta: Meta) -> dict[str, object]:
     if meta.distributed is not None:
         job = meta.distributed
         groups = [{"pg_name": group.name, "pg_desc": group.description, "ranks": group.ranks} for group in job.groups]
-        facts["distributedInfo"] = {
-            "backend": job.backend, "rank": job.rank, "pg_config": groups,
-            **({"world_size": job.world_size} if job.world_size else {}),
-        }  # fmt: skip
+        size = {"world_size": job.world_size} if job.world_size else {}
+        facts["distributedInfo"] = {"backend": job.backend, "rank": job.rank, **size, "pg_config": groups}
     return facts
 
 
