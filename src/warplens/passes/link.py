@@ -19,7 +19,7 @@ NO_IDS: Final = np.empty(0, np.int64)
 
 def link_launches(trace: Trace) -> Trace:
     gpu = trace.gpu_rows
-    has_correlations = bool((trace.ints("correlation")[gpu] > 0).any())
+    has_correlations = not len(gpu) or bool((trace.ints("correlation")[gpu] > 0).any())
     launch, duplicates = _launch_of(trace, gpu) if has_correlations else (_launch_by_external_id(trace, gpu), 0)
     launches = np.full(len(trace), NONE, np.int64)
     launches[gpu] = launch
