@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 import warplens
+from graph_traces import LAYER, capture, eager, replay
 from page_profiles import opened_once
-from support import ROOT, SAMPLES
+from support import ROOT, SAMPLES, annotation, write_trace
 
 FOLLOWING = (
     "timeline", "kernel_categories", "kernels", "launch_categories", "ops", "op_shapes", "roofline", "gemm",
@@ -75,6 +76,28 @@ def test_a_step_gives_the_numbers_of_that_step(written: Callable[[Path], Path], 
         for name, column in (("kernels", "total_us"), ("ops", "kernel_us"), ("modules", "kernel_us")):
             total = sum(each[column] for each in page.table(name))
             assert total == pytest.approx(events["dur_ns"].sum() / 1000), name
+
+
+def test_calls_that_graphs_replay_are_those_of_the_selected_steps(
+    tmp_path: Path, written: Callable[[Path], Path], show: Callable[..., Any]
+) -> None:
+    """Three steps, each with the graph and one more call of aten::mm by the host."""
+    events = []
+    for step in range(3):
+        start = 1000 * (step + 1)
+        events += [annotation(f"ProfilerStep#{step}", start - 100, 900), *replay(ts=start, correlation=500 + step)]
+        events += eager([LAYER[3]], ts=start + 300, first=700 + step)
+    run = tmp_path / "replayed"
+    run.mkdir()
+    write_trace(run / "rank0.json", events)
+    write_trace(run / "capture.json", capture())
+    page = show(written(run))
+    page.js("() => { const [a, b] = warplens.scene.span; warplens.store.setTexts({range: `${a}-${b + 1}`}) }")
+    assert_same_rows("ops", opened_once(run), page.table("ops"))
+    page.state(steps="1,2", range="")
+    calls = {row["op"]: (row["count"], row["replayed_calls"], row["kernel_us"]) for row in page.table("ops")}
+    assert (calls["aten::mm"], calls["aten::addmm"]) == ((4, 2, 16.0), (2, 2, 8.0))
+    page.assert_quiet()
 
 
 def test_steps_add_up_to_what_belongs_to_steps(written: Callable[[Path], Path], look: Callable[..., Any]) -> None:
