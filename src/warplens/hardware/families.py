@@ -23,17 +23,13 @@ class Family(NamedTuple):
     name: str
     members: tuple[str, ...]
 
-    @property
-    def text(self) -> str:
-        return f"{self.name} (inferred from kernels for {self.architecture})"
-
 
 def family_of_kernels(architectures: Collection[str]) -> Family | None:
     """By the newest architecture of all kernels: libraries run older kernels where these serve. None where names say
     nothing, or two makers.
 
-    >>> family_of_kernels(["sm80", "", "sm90"]).text, family_of_kernels(["gfx942"]).members
-    ('Hopper or later (inferred from kernels for sm90)', ('MI300A', 'MI300X', 'MI325X'))
+    >>> family_of_kernels(["sm80", "", "sm90"]).name, family_of_kernels(["gfx942"]).members
+    ('Hopper or later', ('MI300A', 'MI300X', 'MI325X'))
     >>> family_of_kernels(["sm80", "gfx942"]), family_of_kernels([""])
     (None, None)
     """

@@ -54,7 +54,7 @@ def device_line(work: Workspace) -> str:
     else:
         line = ", ".join(device_names(work.trace)) or NO_DEVICE
     family = inferred_family(work)
-    return line if family is None else f"{line}, {family.text}"
+    return line if family is None else f"{line}, {family.name} (inferred)"
 
 
 def device_names(trace: Trace) -> list[str]:
