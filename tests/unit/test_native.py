@@ -31,6 +31,7 @@ from warplens.readers.shared.stored_file import NotWholeError, StoredFile
 
 ROOT = Path(__file__).parents[2]
 EVENT = '"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1.5,"dur":2'
+ARROW = '{"ph":"s","cat":"ac2g","name":"ac2g","id":1,"pid":1,"tid":1,"ts":1}'
 TYPES = {
     # how the library's table writes a type: the annotation of the field
     "s": "str",
@@ -78,6 +79,7 @@ def test_the_library_knows_the_fields_of_the_records() -> None:
 
 HANDED_OVER = {
     # what is odd: (text, words of the reason)
+    "launches that only arrows show": (text_of(f"{{{EVENT}}}", ARROW), "flows"),
     "a byte order mark": (b"\xef\xbb\xbf" + text_of(f"{{{EVENT}}}"), "byte order mark"),
     "not a number": (text_of(f'{{{EVENT},"x":NaN}}'), "JSON"),
     "an infinite time": (text_of('{"ph":"X","name":"k","ts":Infinity,"dur":1}'), "JSON"),
@@ -158,6 +160,8 @@ TAKEN = {
     "allocations by threads of every type": text_of(f"{{{EVENT}}}", *(f'{{"ph":"i","name":"[memory]","pid":{p},"tid":{t},"ts":5,"args":{{"Bytes":1,"Device Type":{t or 0}}}}}' for p in ('1', '"1"', '"ü"') for t in (0, 1, -900000000000000000, 9223372036854775807))),
     "an allocation whose name has escapes": text_of(f"{{{EVENT}}}", '{"ph":"i","name":"[\\u006demory]","ts":1,"args":{"Bytes":3}}', '{"ph":"i","name":"[memory]","ts":1,"args":{"Bytes":4}}', '{"ph":"i","name":"[\\u006d]","ts":1}'),
     "an allocation years before the rest": text_of(f"{{{EVENT}}}", '{"ph":"i","name":"[memory]","ts":-3.9e15,"args":{"Bytes":3}}', '{"ph":"i","name":"[memory]","ts":3.9e15}'),
+    "arrows beside correlations": text_of(f'{{{EVENT},"args":{{"correlation":3}}}}', ARROW),
+    "arrows without GPU work": text_of('{"ph":"X","cat":"cpu_op","name":"k","ts":1,"dur":1}', ARROW),
     "an array's name inside the header": b'{"x":"\\"traceEvents\\":[",' + text_of(f"{{{EVENT}}}")[1:],
 }  # fmt: skip
 
