@@ -36,10 +36,10 @@ def file_to_write(text: str, *, ending: str = ".json", inputs: Iterable[str | Pa
     path = Path(text)
     if not text or os.path.isdir(path) or not os.path.isdir(path.parent):  # noqa: PTH112
         raise UsageError(f"{text}: no file can be written there")
+    check_inputs([path], inputs)
     if path.suffix.lower() not in ("", ending):
         hint = WRITERS.get(path.suffix.lower(), f"end it in {ending}")
         raise UsageError(f"{text}: what is written there is {KINDS[ending]}, not {path.suffix}", hint=hint)
-    check_inputs([path], inputs)
     return path
 
 
