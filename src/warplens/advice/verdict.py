@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -25,7 +25,8 @@ from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_P
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.workspace import COMMUNICATION as COMMUNICATION_KERNELS
 from warplens.categories import OTHER
-from warplens.model.idle_causes import DEPENDENCY, LAUNCHING, SHORT_GAPS, UNKNOWN, largest_cause
+from warplens.model.finding import Finding
+from warplens.model.idle_causes import DEPENDENCY, KIND_OF_CAUSE, LAUNCHING, SHORT_GAPS, UNKNOWN, largest_cause
 from warplens.model.iteration_marks import parse_mark
 from warplens.model.table import Table
 from warplens.units import format_short_ms, listed
@@ -47,23 +48,29 @@ FASTER: Final = {
     COMMUNICATION: "free communication",
     STREAMS: "no waits between streams",
 }
+SYNCHRONISING: Final = "WL301"
+IDLE_RULES: Final = ("WL101", "WL104", "WL107", "WL108", "WL109", SYNCHRONISING, "WL303", "WL304", "WL601")
+"""What the rules on idle time of the GPU find."""
 ALL_PERCENT: Final = 99.0
 EARLIER_SHARE: Final = 0.05
 """From this share of the time on, waits for work from before the recording are named."""
 
 
-def verdict(tables: Mapping[str, Table], bounds: StepBounds | None = None) -> str:
-    """With the `bounds` of the step, what limits it; without, what the GPU's busy and idle time suggests."""
+def verdict(tables: Mapping[str, Table], bounds: StepBounds | None = None, findings: Sequence[Finding] = ()) -> str:
+    """With the `bounds` of the step, what limits it; without, what the GPU's busy and idle time suggests.
+
+    The `findings`, largest gain first, tell whether the host prepares work late because it waited for the GPU.
+    """
     figures = TraceFigures(tables, bounds=bounds)
     if not figures.measures:
         return _without_gpu(tables["quality"])
     if not figures.has_gpu:
         return "No GPU time: every GPU event of this trace lasts 0 ns."
-    limit = _by_busy_time(figures) if bounds is None else _by_bounds(figures, bounds)
+    limit = _by_busy_time(figures) if bounds is None else _by_bounds(figures, bounds, findings)
     return f"{served} {limit}" if (served := serving_sentence(tables)) else limit
 
 
-def _by_bounds(figures: TraceFigures, bounds: StepBounds) -> str:
+def _by_bounds(figures: TraceFigures, bounds: StepBounds, findings: Sequence[Finding]) -> str:
     """`Host-bound: 21.4 ms a step; a faster GPU would save 0.2 ms, a faster host up to 15.6 ms; …`."""
     limiting, savings = limits(bounds), _savings(bounds, limits(bounds))
     about, whole = "about " if bounds.is_estimated else "", _amount(bounds.plain_ms, bounds)
@@ -73,7 +80,7 @@ def _by_bounds(figures: TraceFigures, bounds: StepBounds) -> str:
     of = f"a {_step_name(figures)}" if figures.has_steps else "in all"
     if bounds.earlier_ms > EARLIER_SHARE * bounds.plain_ms:
         of += f", {earlier} of it behind earlier work"
-    return f"{bound_name(limiting)}: {about}{whole} {of}; {savings}{_more(figures, limiting)}."
+    return f"{bound_name(limiting)}: {about}{whole} {of}; {savings}{_more(figures, limiting, findings)}."
 
 
 def bound_name(limiting: tuple[str, ...]) -> str:
@@ -105,11 +112,18 @@ def _amount(ms: float, bounds: StepBounds) -> str:
     return "nothing" if text == nothing else text
 
 
-def _more(figures: TraceFigures, limiting: tuple[str, ...]) -> str:
-    """Why the GPU waits where the host limits the step; what it does where it is the limit itself."""
+def _more(figures: TraceFigures, limiting: tuple[str, ...], findings: Sequence[Finding]) -> str:
+    """Why the GPU waits where the host limits the step; what it does where it is the limit itself.
+
+    A host that waits for the GPU has no launches ahead of it afterwards: what it prepares then is idle time of the
+    same wait, as the simulated step without the wait shows.
+    """
     if HOST in limiting:
         times = ((idle.cause, idle.percent_of_idle) for idle in figures.idle_causes if idle.cause not in NOT_THE_HOST)
         cause = largest_cause(times)
+        first = next((finding.code for finding in findings if finding.code in IDLE_RULES), "")
+        if first == SYNCHRONISING and KIND_OF_CAUSE.get(cause) == "launch":
+            cause = "host sync"
         is_idle = figures.percent("idle") >= THRESHOLDS.idle_percent and cause
         return f"; the GPU is idle mostly because {BECAUSE[cause]}" if is_idle else ""
     is_told = GPU in limiting and COMMUNICATION not in limiting and not _has_phases(figures)

@@ -274,7 +274,8 @@ class Profile(TablesOnDemand):
         """One sentence on what limits the time, and on where it goes; why memory ran out, where it did, before it."""
         from warplens.advice import verdict
 
-        return " ".join(filter(None, (self._out_of_memory(), verdict(self._advice_tables(), self.bounds))))
+        limit = verdict(self._advice_tables(), self.bounds, self._findings)
+        return " ".join(filter(None, (self._out_of_memory(), limit)))
 
     def _out_of_memory(self) -> str:
         """Whoever opens the trace of such a program wants to know that first; empty where memory sufficed."""
