@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -26,6 +27,8 @@ from warplens.capture.workloads.inputs import make_feed
 from warplens.capture.workloads.models import find_model
 from warplens.capture.workloads.options import WorkloadPlan, check, resolve
 from warplens.capture.workloads.phases import PhaseScopes
+from warplens.capture.workloads.prompt import Prompt, with_prompt
+from warplens.capture.workloads.result import render
 from warplens.capture.workloads.run import make_iteration
 from warplens.capture.workloads.shape_log import ShapeLog
 from warplens.capture.workloads.troubles import explained
@@ -34,12 +37,11 @@ from warplens.capture.workloads.worker import (
     Worker,
     check_ranks,
     choose_device,
-    gpu_trouble,
     read_ranks,
-    runs_on,
 )
 from warplens.cli.recording import workload as verb
 from warplens.errors import UsageError, WarplensError
+from warplens.printable import clean_lines
 
 LANGUAGE_MODELS = ("bloom-560m", "vicuna-7b", "gpt2")
 PUBLISHED_PARAMETERS = {
@@ -72,8 +74,8 @@ def built_on_cpu(torch: Any, plan: WorkloadPlan) -> tuple[Built, Worker]:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (WorkloadOptions("bert", new_tokens=4), "generates no tokens"),
-        (WorkloadOptions("gpt2", new_tokens=4), "generates no tokens"),
+        (WorkloadOptions("bert", max_new_tokens=4), "generates no tokens"),
+        (WorkloadOptions("gpt2", max_new_tokens=4), "generates no tokens"),
         (WorkloadOptions("resnet50", prompt_tokens=4), "reads images"),
         (WorkloadOptions("gpt2", tiny=True, weights="x"), "weights do not apply"),
         (WorkloadOptions("gpt2", tp=2), "runs on one device"),
@@ -81,6 +83,14 @@ def built_on_cpu(torch: Any, plan: WorkloadPlan) -> tuple[Built, Worker]:
         (WorkloadOptions("bloom-560m", cuda_graph=True, mode="train"), "on the host"),
         (WorkloadOptions("gpt2", shape_log="x", compile=True), "cannot see calls"),
         (WorkloadOptions("gpt3"), "no model"),
+        (WorkloadOptions("bert", prompt="Hello"), "generates no text"),
+        (WorkloadOptions("gpt2", prompt="Hello"), "generates no text"),
+        (WorkloadOptions("bloom-560m", prompt="Hello", prompt_tokens=5), "has its own length"),
+        (WorkloadOptions("bloom-560m", tokenizer="x"), "reads a prompt"),
+        (WorkloadOptions("gpt2", load_in_8bit=True), "the mode train and load_in_8bit exclude each other"),
+        (WorkloadOptions("vicuna-7b", load_in_8bit=True, tp=2), "tp and load_in_8bit exclude"),
+        (WorkloadOptions("vicuna-7b", load_in_8bit=True, cuda_graph=True), "cuda_graph and load_in_8bit exclude"),
+        (WorkloadOptions("resnet50", load_in_8bit=True, mode="infer"), "convolutions"),
     ],
 )
 def test_options_that_cannot_go_together_are_refused_with_a_hint(options: WorkloadOptions, words: str) -> None:
@@ -107,73 +117,34 @@ def test_the_options_of_a_run_read_as_they_were_typed() -> None:
         "--shape-log",
         "a b.jsonl",
     ]
-    command = "torchrun --nproc-per-node 2 -m warplens workload vicuna-7b --tiny --prompt-tokens 9 --tp 2"
-    assert verb.torchrun_command(options) == f"{command} --shape-log 'a b.jsonl'"
 
 
-def fake_torch(*, cuda: str | None = None, hip: str | None = None, available: bool = False) -> Any:
-    gpu = SimpleNamespace(
-        is_available=lambda: available,
-        get_device_capability=lambda: (7, 0),
-        get_arch_list=lambda: ["sm_80", "sm_90", "compute_90"],
-        get_device_name=lambda: "Tesla V100",
-    )
-    return SimpleNamespace(__version__="2.13.0", version=SimpleNamespace(cuda=cuda, hip=hip), cuda=gpu)
-
-
-@pytest.mark.parametrize(
-    ("torch_build", "nvidia", "amd", "environment", "message", "hint"),
-    [
-        ({}, False, False, {}, "no GPU visible", "tiny runs"),
-        ({"cuda": "12.8"}, False, False, {}, "no GPU visible", "tiny runs"),
-        ({}, True, False, {}, "built without GPU support", "pytorch.org"),
-        ({"hip": "6.3"}, True, False, {}, "for the other make", "pytorch.org"),
-        ({"cuda": "12.8"}, False, True, {}, "for the other make", "pytorch.org"),
-        ({"cuda": "12.8"}, True, False, {"CUDA_VISIBLE_DEVICES": ""}, "no GPU visible", "CUDA_VISIBLE_DEVICES is ''"),
-        ({"cuda": "12.8"}, True, False, {}, "no GPU visible", "driver"),
-        ({"cuda": "12.8", "available": True}, True, False, {}, r"no kernels for Tesla V100 \(sm_70\)", "pytorch.org"),
-    ],
-)
-def test_what_keeps_torch_from_the_gpu_is_named(
-    tmp_path: Path,
-    torch_build: dict[str, Any],
-    nvidia: bool,
-    amd: bool,
-    environment: Mapping[str, str],
-    message: str,
-    hint: str,
+def test_the_command_for_several_ranks_starts_torchrun_as_this_machine_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = tmp_path / "node"
-    node.touch()
-    trouble = gpu_trouble(
-        fake_torch(**torch_build),
-        nvidia_nodes=[str(node)] if nvidia else [],
-        amd_nodes=[str(node)] if amd else [],
-        environment=environment,
-    )
-    assert trouble is not None
-    with pytest.raises(WarplensError, match=message):
-        raise trouble
-    assert hint in (trouble.hint or "")
-
-
-def test_a_build_runs_on_its_own_generation_and_its_ptx_on_later_ones() -> None:
-    assert runs_on((9, 0), ["sm_80", "sm_90a"])
-    assert runs_on((8, 9), ["sm_80"])
-    assert runs_on((12, 0), ["sm_80", "compute_90"])
-    assert not runs_on((12, 0), ["sm_80", "sm_90"])
-    assert not runs_on((7, 5), ["sm_80", "compute_80"])
+    (tmp_path / "torchrun").touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    options = WorkloadOptions("bloom-560m", tp=2, max_new_tokens=9, shape_log="a b.jsonl")
+    command = "--nproc-per-node 2 -m warplens workload bloom-560m --max-new-tokens 9 --tp 2 --shape-log 'a b.jsonl'"
+    assert verb.torchrun_command(options) == f"torchrun {command}"
+    # One of another Python would not find Warplens.
+    monkeypatch.setattr(sys, "executable", "/opt/venv/bin/python3")
+    assert verb.torchrun_command(options) == f"/opt/venv/bin/python3 -m torch.distributed.run {command}"
+    recorded = verb.torchrun_command(options, ["profile", "-o", "job"])
+    assert recorded.split(" -m ")[2].startswith("warplens profile -o job workload bloom-560m")
 
 
 def test_only_a_tiny_model_falls_back_to_the_cpu_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "gpu_trouble", lambda torch: WarplensError("no GPU visible", hint="use tiny"))
+    monkeypatch.setattr(worker, "gpu_trouble", lambda torch, device: WarplensError("no GPU visible", hint="use srun"))
     said: list[str] = []
     assert choose_device(None, WorkloadOptions("gpt2", tiny=True), said.append) == "cpu"
     assert said == ["no GPU visible: the tiny model runs on the CPU"]
     assert choose_device(None, WorkloadOptions("gpt2", device="cpu"), said.append) == "cpu"
     for options in (WorkloadOptions("gpt2"), WorkloadOptions("gpt2", tiny=True, device="cuda")):
-        with pytest.raises(WarplensError, match="no GPU visible"):
+        with pytest.raises(WarplensError, match="no GPU visible") as refused:
             choose_device(None, options, said.append)
+        assert (refused.value.hint or "").startswith("use srun; ")
     assert len(said) == 1
 
 
@@ -195,10 +166,12 @@ def test_ranks_and_gpus_must_be_as_many_as_tp_asks_for() -> None:
 
 def test_the_least_memory_counts_weights_cache_scores_and_optimiser() -> None:
     config = SimpleNamespace(num_hidden_layers=3, num_attention_heads=4, hidden_size=32, vocab_size=10)
-    plan = replace(tiny("gpt2", mode="infer", batch=2, prompt_tokens=5, new_tokens=2), dtype="bfloat16")
+    plan = replace(tiny("gpt2", mode="infer", batch=2, prompt_tokens=5, max_new_tokens=2), dtype="bfloat16")
     cache = 2 * 3 * 4 * 8 * 2 * 7
     assert memory.least_bytes(plan, parameters=1000, config=config, world=1) == (1000 + cache) * 2
     assert memory.least_bytes(plan, parameters=1000, config=config, world=2) == 1000 * 2 + cache
+    eight = memory.least_bytes(plan, parameters=1000, config=config, world=1, in_8bit=700)
+    assert eight == 700 + 300 * 2 + cache * 2
     train = tiny("gpt2", mode="train", batch=2, prompt_tokens=5)
     assert memory.least_bytes(train, parameters=1000, config=config, world=1) == 16_000 + 2 * 5 * 10 * 8
 
@@ -298,7 +271,7 @@ class Spy:
 def test_generation_marks_its_passes_as_serving_engines_do(torch: Any) -> None:
     from warplens.model.iteration_marks import parse_mark
 
-    plan = tiny("bloom-560m", mode="infer", batch=3, prompt_tokens=7, new_tokens=3)
+    plan = tiny("bloom-560m", mode="infer", batch=3, prompt_tokens=7, max_new_tokens=3)
     built, here = built_on_cpu(torch, plan)
     decoder = StaticDecoder(torch, plan, built, make_feed(plan, built, here).data).prepare()
     for generate in (make_iteration(plan, built, here, PhaseScopes()), lambda: decoder.generate(PhaseScopes())):
@@ -314,7 +287,7 @@ def test_generation_marks_its_passes_as_serving_engines_do(torch: Any) -> None:
 def test_generation_with_either_cache_makes_the_tokens_of_a_run_without_one(
     torch: Any, recorder: Recorder, model: str
 ) -> None:
-    plan = tiny(model, mode="infer", batch=3, prompt_tokens=7, new_tokens=9)
+    plan = tiny(model, mode="infer", batch=3, prompt_tokens=7, max_new_tokens=9)
     built, here = built_on_cpu(torch, plan)
     ids = make_feed(plan, built, here).data
     expected = greedy(torch, built.module, ids, 9)
@@ -401,7 +374,7 @@ def test_stored_weights_give_the_logits_of_the_model_they_come_from(torch: Any, 
     built.module.save_pretrained(tmp_path / "model")
     ids = make_feed(plan, built, here).data
     options = WorkloadOptions(
-        "vicuna-7b", weights=str(tmp_path / "model"), device="cpu", batch=1, prompt_tokens=6, new_tokens=2
+        "vicuna-7b", weights=str(tmp_path / "model"), device="cpu", batch=1, prompt_tokens=6, max_new_tokens=2
     )
     loaded = build(resolve(options, default_dtype="float32"), here)
     with torch.no_grad():
@@ -410,7 +383,7 @@ def test_stored_weights_give_the_logits_of_the_model_they_come_from(torch: Any, 
     with pytest.raises(WarplensError, match="cannot be loaded"):
         build(resolve(options, default_dtype="float32"), here)
     with pytest.raises(WarplensError, match="is a llama model, and gpt2 is a gpt2 model"):
-        weights.find(resolve(replace(options, model="gpt2", new_tokens=None), default_dtype="float32"))
+        weights.find(resolve(replace(options, model="gpt2", max_new_tokens=None), default_dtype="float32"))
 
 
 def test_without_a_way_to_the_hub_the_error_says_what_to_do(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -458,3 +431,130 @@ def test_a_seed_decides_the_weights(torch: Any) -> None:
         )
         assert first == again
         assert first != other
+
+
+EXPLAIN = "Explain tensor parallelism in one paragraph."
+
+
+@pytest.fixture(scope="module")
+def tokenizer(torch: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small tokenizer of bytes and of the words of a sentence."""
+    transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, special_tokens=["</s>"], initial_alphabet=alphabet)
+    made.train_from_iterator([EXPLAIN] * 3, trainer)
+    folder = tmp_path_factory.mktemp("tokenizer")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="</s>").save_pretrained(folder)
+    return folder
+
+
+def test_a_prompt_is_continued_as_the_model_itself_does(torch: Any, tokenizer: Path) -> None:
+    import transformers
+
+    options = WorkloadOptions(
+        "bloom-560m", tiny=True, device="cpu", prompt=EXPLAIN, tokenizer=str(tokenizer), max_new_tokens=6, iterations=1
+    )
+    result = run_workload(options)
+    assert result is not None
+    words = transformers.AutoTokenizer.from_pretrained(tokenizer)
+    ids = words(EXPLAIN)["input_ids"]
+    assert (result.batch, result.prompt_tokens, result.new_tokens) == (1, len(ids), 6)
+    plan = with_prompt(resolve(options, default_dtype="float32"))
+    built, _ = built_on_cpu(torch, plan)
+    expected = greedy(torch, built.module, torch.tensor([ids]), 6)[0].tolist()
+    assert result.text == words.decode(expected)
+    assert result.prompt == EXPLAIN
+    shown = render(result)
+    assert shown.endswith(f"generated text (random weights: it means nothing):\n{clean_lines(words.decode(expected))}")
+
+
+def test_the_text_ends_where_the_model_ends_it(torch: Any, tokenizer: Path) -> None:
+    import transformers
+
+    words = transformers.AutoTokenizer.from_pretrained(tokenizer)
+    prompt = Prompt((1,), words)
+    ids = words(EXPLAIN)["input_ids"]
+    assert prompt.text_of([*ids, words.eos_token_id, 7, 8]) == prompt.text_of(ids) == EXPLAIN
+
+
+def test_stored_weights_bring_their_tokenizer(torch: Any, tokenizer: Path, tmp_path: Path) -> None:
+    import transformers
+
+    config = transformers.BloomConfig(vocab_size=320, hidden_size=32, n_layer=1, n_head=4)
+    transformers.BloomForCausalLM(config).save_pretrained(tmp_path)
+    transformers.AutoTokenizer.from_pretrained(tokenizer).save_pretrained(tmp_path)
+    options = WorkloadOptions(
+        "bloom-560m", device="cpu", weights=str(tmp_path), prompt=EXPLAIN, max_new_tokens=2, iterations=1
+    )
+    result = run_workload(options)
+    assert result is not None
+    assert result.text
+    assert "random" not in render(result)
+    small = transformers.BloomConfig(vocab_size=8, hidden_size=32, n_layer=1, n_head=4)
+    transformers.BloomForCausalLM(small).save_pretrained(tmp_path)
+    with pytest.raises(UsageError, match=r"the tokenizer's vocabulary of 2\d\d is not that of bloom-560m \(8\)"):
+        run_workload(options)
+
+
+def test_without_its_tokenizer_a_prompt_is_one_sentence_and_the_cache_of_the_hub_may_have_it(
+    torch: Any, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    plan = tiny("bloom-560m", prompt=EXPLAIN)
+    with pytest.raises(WarplensError) as refused:
+        with_prompt(plan)
+    message = "no tokenizer for the prompt: that of bigscience/bloom-560m is not on this machine"
+    assert refused.value.message == message
+    assert (refused.value.hint or "").startswith("hf download bigscience/bloom-560m ")
+    assert refused.value.options == ("tokenizer", "prompt_tokens")
+    cached = tmp_path / "models--bigscience--bloom-560m"
+    (cached / "refs").mkdir(parents=True)
+    (cached / "refs" / "main").write_text("0123abcd")
+    shutil.copytree(tokenizer, cached / "snapshots" / "0123abcd")
+    found = with_prompt(plan)
+    assert found.prompt is not None
+    assert found.prompt_tokens == len(found.prompt.ids) > 5
+    assert found.config["vocab_size"] % 128 == 0
+    assert found.config["vocab_size"] >= found.prompt.words
+    for name, where in (
+        (str(tmp_path), f"the folder {tmp_path} has no"),
+        ("no/such", "no/such is not a folder, nor in"),
+    ):
+        with pytest.raises(WarplensError, match="no tokenizer for the prompt") as refused:
+            with_prompt(tiny("bloom-560m", prompt=EXPLAIN, tokenizer=name))
+        assert where in refused.value.message
+
+
+def test_without_bitsandbytes_eight_bits_are_refused_by_name(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
+    with pytest.raises(WarplensError, match="load_in_8bit needs bitsandbytes, which is not installed") as refused:
+        run_workload(WorkloadOptions("vicuna-7b", tiny=True, device="cpu", load_in_8bit=True))
+    assert refused.value.hint == "pip install bitsandbytes, or omit it"
+    assert refused.value.options == ("load_in_8bit",)
+
+
+@pytest.mark.parametrize(("model", "linear_calls"), [("bloom-560m", 8), ("vicuna-7b", 14), ("gpt2", 8), ("bert", 13)])
+def test_layers_in_eight_bits_multiply_in_eight_bits_what_the_others_do(
+    torch: Any, model: str, linear_calls: int
+) -> None:
+    pytest.importorskip("bitsandbytes", reason="needs bitsandbytes")
+    usual, here = built_on_cpu(torch, tiny(model, mode="infer"))
+    plan = tiny(model, mode="infer", load_in_8bit=True)
+    built, _ = built_on_cpu(torch, plan)
+    eight = {name: part.weight for name, part in built.module.named_modules() if type(part).__name__ == "Linear8bitLt"}
+    assert {weight.dtype for weight in eight.values()} == {torch.int8}
+    assert len(eight) == linear_calls
+    assert built.parameters == usual.parameters
+    ids = make_feed(plan, built, here).data
+    with torch.no_grad(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        logits = built.module(ids).logits
+    assert [event.name for event in profiler.events()].count("bitsandbytes::int8_linear_matmul") == linear_calls
+    with torch.no_grad():
+        expected = usual.module(ids).logits
+    assert float((logits - expected).norm() / expected.norm()) < 0.02
+    assert float((logits - expected).abs().max()) > 0

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from warplens.capture.workloads import parallel, weights
+from warplens.capture.workloads import eight_bit, parallel, weights
 from warplens.capture.workloads.libraries import load_torch, load_torchvision, load_transformers, transformers_class
 from warplens.capture.workloads.memory import check_memory
 from warplens.capture.workloads.options import RANDOM, WorkloadPlan
+from warplens.capture.workloads.prompt import check_words
 from warplens.capture.workloads.worker import Worker
 from warplens.errors import UsageError
 
@@ -32,22 +33,27 @@ class Built:
 def build(plan: WorkloadPlan, worker: Worker) -> Built:
     torch = load_torch()
     stored = None if plan.options.weights == RANDOM else weights.find(plan)
-    config = stored.config if stored else transformers_class(plan.model.config_class)(**plan.size.config)
+    config = stored.config if stored else transformers_class(plan.model.config_class)(**plan.config)
     _check_lengths(plan, config)
+    check_words(plan, getattr(config, "vocab_size", 0))
     torch.manual_seed(plan.options.seed)
     with torch.device("meta"), default_dtype(torch, plan.parameter_dtype):
         module, built_by = _construct(plan, config, from_transformers=stored is not None)
     if plan.options.tp > 1:
         mesh = parallel.make_mesh(plan, worker, config)
-        module = parallel.shard(module, plan.model.shards, mesh)
-    check_memory(torch, plan, worker, parameters=parallel.count_local(module), config=config)
+        module = parallel.shard(module, plan, mesh)
+    if plan.options.load_in_8bit:
+        module = eight_bit.replace_layers(module)
+    parameters, in_8bit = parallel.count_local(module), eight_bit.count(module)
+    check_memory(torch, plan, worker, parameters=parameters, in_8bit=in_8bit, config=config)
     if stored:
         module = _with_stored_weights(plan, worker, stored, mesh if plan.options.tp > 1 else None)
     elif plan.model.shards:
         module = parallel.materialise(module, config, worker, seed=plan.options.seed)
     else:
-        with torch.device(worker.device), default_dtype(torch, plan.parameter_dtype):
+        with torch.device(_first_device(plan, worker)), default_dtype(torch, plan.parameter_dtype):
             module, built_by = _construct(plan, config)
+        module = _on_device(plan, module, worker)
     module.train(plan.mode == "train")
     return Built(module, config, count(module), built_by)
 
@@ -84,9 +90,18 @@ def _construct(plan: WorkloadPlan, config: Any, *, from_transformers: bool = Fal
 def _with_stored_weights(plan: WorkloadPlan, worker: Worker, stored: weights.Stored, mesh: Any) -> Any:
     module = weights.load(plan, stored)
     if mesh is None:
-        return module.to(worker.device)
+        return _on_device(plan, module, worker)
     # Each rank reads the whole model into host memory; only its shards go to the device.
-    return parallel.to_device(parallel.shard(module, plan.model.shards, mesh), worker.device)
+    return parallel.to_device(parallel.shard(module, plan, mesh), worker.device)
+
+
+def _first_device(plan: WorkloadPlan, worker: Worker) -> Any:
+    """Where weights are made: 8 bits are made of them on their way from host memory."""
+    return "cpu" if plan.options.load_in_8bit else worker.device
+
+
+def _on_device(plan: WorkloadPlan, module: Any, worker: Worker) -> Any:
+    return (eight_bit.replace_layers(module) if plan.options.load_in_8bit else module).to(worker.device)
 
 
 def _check_lengths(plan: WorkloadPlan, config: Any) -> None:
@@ -97,5 +112,5 @@ def _check_lengths(plan: WorkloadPlan, config: Any) -> None:
         raise UsageError(
             f"{plan.model.name} has {limit} positions, fewer than the {tokens} tokens requested",
             hint="use fewer tokens",
-            options=("prompt_tokens", "new_tokens") if plan.generates else ("prompt_tokens",),
+            options=(plan.length_option, "max_new_tokens") if plan.generates else ("prompt_tokens",),
         )

@@ -1,4 +1,4 @@
-"""What a workload reads: random tokens and images, the same for a seed on every device and every rank."""
+"""What a workload reads: random tokens and images, the same for a seed on every device and rank, or the user's text."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ def make_feed(plan: WorkloadPlan, built: Built, worker: Worker) -> Feed:
         # In the type of the weights: what training does in another, autocast converts.
         pixels = pixels.to(worker.device, getattr(torch, plan.parameter_dtype))
         return Feed(pixels, classes.to(worker.device), "images", plan.batch)
-    tokens = torch.randint(built.config.vocab_size, (plan.batch, plan.prompt_tokens), generator=generator)
+    if plan.prompt is not None:
+        tokens = torch.tensor(plan.prompt.ids).repeat(plan.batch, 1)
+    else:
+        tokens = torch.randint(built.config.vocab_size, (plan.batch, plan.prompt_tokens), generator=generator)
     tokens = tokens.to(worker.device)
     return Feed(tokens, tokens, "tokens", tokens.numel())

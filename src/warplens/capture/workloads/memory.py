@@ -20,9 +20,11 @@ LOSS_BYTES_PER_SCORE = 8
 """The loss is computed in float32, and each score has a gradient."""
 
 
-def check_memory(torch: Any, plan: WorkloadPlan, worker: Worker, *, parameters: int, config: Any) -> None:
-    """`parameters` are those of one rank."""
-    needed = least_bytes(plan, parameters=parameters, config=config, world=worker.world)
+def check_memory(
+    torch: Any, plan: WorkloadPlan, worker: Worker, *, parameters: int, config: Any, in_8bit: int = 0
+) -> None:
+    """`parameters` are those of one rank, `in_8bit` those of them that have 8 bits."""
+    needed = least_bytes(plan, parameters=parameters, config=config, world=worker.world, in_8bit=in_8bit)
     free = torch.cuda.mem_get_info(worker.device)[0] if worker.gpu else free_ram()
     if free is not None and needed > free:
         where = torch.cuda.get_device_name(worker.device) if worker.gpu else "this machine"
@@ -33,15 +35,16 @@ def check_memory(torch: Any, plan: WorkloadPlan, worker: Worker, *, parameters: 
         )
 
 
-def least_bytes(plan: WorkloadPlan, *, parameters: int, config: Any, world: int) -> int:
+def least_bytes(plan: WorkloadPlan, *, parameters: int, config: Any, world: int, in_8bit: int = 0) -> int:
     scores = 0 if plan.model.task == "images" else plan.batch * plan.prompt_tokens * config.vocab_size
     if plan.mode == "train":
         return parameters * TRAIN_BYTES_PER_PARAMETER + scores * LOSS_BYTES_PER_SCORE
     element = BYTES_PER_ELEMENT[plan.dtype]
+    weights = parameters * element - in_8bit * (element - 1)
     if plan.generates:
         # Of the scores only those of the last token are made.
-        return parameters * element + cache_elements(plan, config) * element // world
-    return (parameters + scores) * element
+        return weights + cache_elements(plan, config) * element // world
+    return weights + scores * element
 
 
 def cache_elements(plan: WorkloadPlan, config: Any) -> int:
@@ -56,10 +59,10 @@ def out_of_memory(message: str, plan: WorkloadPlan) -> WarplensError:
     """The error, with the options of the plan that reduce its memory."""
     remedies: dict[str, str] = {"batch": "a smaller batch"} if plan.batch > 1 else {}
     if plan.prompt_tokens:
-        remedies["prompt_tokens"] = "fewer prompt tokens"
+        remedies[plan.length_option] = "fewer prompt tokens"
     if plan.dtype == "float32":
         remedies["dtype"] = "dtype bf16"
-    if plan.model.shards:
+    if plan.model.shards and not plan.options.load_in_8bit:
         remedies["tp"] = f"tp {2 * plan.options.tp} over more GPUs"
     remedies["tiny"] = "the tiny model"
     hint = f"stop other programs on the device, or use {listed(list(remedies.values()), 'or')}"

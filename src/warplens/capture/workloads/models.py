@@ -26,6 +26,16 @@ LLAMA_SHARDS = {
     "lm_head": "gathered columns",
 }
 """How each matrix of a Llama is cut between the ranks; what is not named is whole on each of them."""
+BLOOM_SHARDS = {
+    # The rows of the first hold query, key and value head by head, so that equal parts of it are whole heads.
+    "transformer.h.*.self_attention.query_key_value": "columns",
+    "transformer.h.*.self_attention.dense": "rows",
+    "transformer.h.*.mlp.dense_h_to_4h": "columns",
+    "transformer.h.*.mlp.dense_4h_to_h": "rows",
+    # One matrix: words come in by it and go out.
+    "transformer.word_embeddings": "words",
+    "lm_head": "gathered columns",
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,8 @@ class Model:
     name: str
     family: str
     """The `model_type` by which transformers knows it."""
+    hub: str
+    """The published model, whose tokenizer reads a prompt."""
     config_class: str
     model_class: str
     task: Task
@@ -61,6 +73,7 @@ MODELS = (
     Model(
         name="bloom-560m",
         family="bloom",
+        hub="bigscience/bloom-560m",
         config_class="BloomConfig",
         model_class="BloomForCausalLM",
         task="generate",
@@ -78,10 +91,12 @@ MODELS = (
             new_tokens=4,
         ),
         alibi=True,
+        shards=BLOOM_SHARDS,
     ),
     Model(
         name="vicuna-7b",
         family="llama",
+        hub="lmsys/vicuna-7b-v1.5",
         config_class="LlamaConfig",
         model_class="LlamaForCausalLM",
         task="generate",
@@ -122,6 +137,7 @@ MODELS = (
     Model(
         name="gpt2",
         family="gpt2",
+        hub="openai-community/gpt2",
         config_class="GPT2Config",
         model_class="GPT2LMHeadModel",
         task="generate",
@@ -144,6 +160,7 @@ MODELS = (
     Model(
         name="resnet50",
         family="resnet",
+        hub="microsoft/resnet-50",
         config_class="ResNetConfig",
         model_class="ResNetForImageClassification",
         task="images",
@@ -167,6 +184,7 @@ MODELS = (
     Model(
         name="bert",
         family="bert",
+        hub="google-bert/bert-base-uncased",
         config_class="BertConfig",
         model_class="BertForMaskedLM",
         task="tokens",

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from warplens.capture.workloads.models import Mode, Model, Size, find_model
+from warplens.capture.workloads.models import MODELS, Mode, Model, Size, find_model
 from warplens.errors import UsageError
+from warplens.units import listed
+
+if TYPE_CHECKING:
+    from warplens.capture.workloads.prompt import Prompt
 
 RANDOM = "random"
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 """As typed → as torch calls them."""
+WORDS = 128
 BYTES_PER_ELEMENT = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -22,13 +28,16 @@ class WorkloadOptions:
     mode: Mode | None = None
     batch: int | None = None
     prompt_tokens: int | None = None
-    new_tokens: int | None = None
+    max_new_tokens: int | None = None
+    prompt: str | None = None
+    tokenizer: str | None = None
     dtype: str | None = None
     device: str = "auto"
     compile: bool = False
     cuda_graph: bool = False
     tp: int = 1
     weights: str = RANDOM
+    load_in_8bit: bool = False
     shape_log: str | None = None
     iterations: int = 3
     warmup: int = 1
@@ -48,6 +57,22 @@ class WorkloadPlan:
     new_tokens: int
     dtype: str
     """As torch calls it."""
+    prompt: Prompt | None = None
+    """The user's text; None where only lengths are given."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """That of random weights; a tiny model has all words of the tokenizer that reads its prompt."""
+        config = dict(self.size.config)
+        if self.options.tiny and self.prompt is not None:
+            # In steps, so that ranks can share it.
+            config["vocab_size"] = max(config["vocab_size"], -(-self.prompt.words // WORDS) * WORDS)
+        return config
+
+    @property
+    def length_option(self) -> str:
+        """The option that says how long sequences are."""
+        return "prompt_tokens" if self.prompt is None else "prompt"
 
     @property
     def size(self) -> Size:
@@ -84,9 +109,9 @@ def resolve(options: WorkloadOptions, *, default_dtype: str) -> WorkloadPlan:
         options=options,
         model=model,
         mode=mode,
-        batch=options.batch or size.batch,
+        batch=options.batch or (size.batch if options.prompt is None else 1),
         prompt_tokens=options.prompt_tokens or size.prompt_tokens,
-        new_tokens=(options.new_tokens or size.new_tokens) if generates else 0,
+        new_tokens=(options.max_new_tokens or size.new_tokens) if generates else 0,
         dtype=dtype,
     )
 
@@ -97,17 +122,20 @@ def check(options: WorkloadOptions) -> None:
     mode = options.mode or model.mode
     if options.prompt_tokens and model.task == "images":
         raise UsageError(f"{model.name} reads images: prompt_tokens does not apply", hint="batch sets how many")
-    if options.new_tokens and (model.task != "generate" or mode == "train"):
+    if options.max_new_tokens and (model.task != "generate" or mode == "train"):
         raise UsageError(
-            f"{model.name} generates no tokens in this mode: new_tokens does not apply",
+            f"{model.name} generates no tokens in this mode: max_new_tokens does not apply",
             hint="prompt_tokens sets the length"
             if model.task != "generate"
             else "the mode infer generates, the mode train does not",
         )
+    _check_prompt(options, generates=model.task == "generate" and mode == "infer")
+    _check_eight_bit(options, model, mode)
     if options.tiny and options.weights != RANDOM:
         raise UsageError("tiny builds a small model of its own: weights do not apply", hint="omit one of them")
     if options.tp > 1 and not model.shards:
-        raise UsageError(f"{model.name} runs on one device, not over {options.tp}", hint="vicuna-7b supports tp")
+        able = listed([other.name for other in MODELS if other.shards])
+        raise UsageError(f"{model.name} runs on one device, not over {options.tp}", hint=f"{able} support tp")
     if options.tp > 1 and options.cuda_graph:
         raise UsageError("cuda_graph and tp exclude each other", hint="omit one of them")
     if options.cuda_graph and mode == "train" and model.alibi:
@@ -120,3 +148,29 @@ def check(options: WorkloadOptions) -> None:
             "the shape log cannot see calls inside a compiled model or a CUDA graph",
             hint="log without compile and cuda_graph: the shapes are the same",
         )
+
+
+def _check_prompt(options: WorkloadOptions, *, generates: bool) -> None:
+    if options.prompt is None:
+        if options.tokenizer is not None:
+            raise UsageError("a tokenizer reads a prompt, and there is none", hint="give both", options=("prompt",))
+        return
+    if not generates:
+        hint = "language models generate in the mode infer"
+        raise UsageError(f"{options.model} generates no text in this mode: prompt does not apply", hint=hint)
+    if options.prompt_tokens:
+        raise UsageError("a prompt has its own length: prompt_tokens does not apply", hint="omit one of them")
+
+
+def _check_eight_bit(options: WorkloadOptions, model: Model, mode: Mode) -> None:
+    """Weights in 8 bits are for inference on one device; the search for outliers waits for the device in each layer."""
+    if not options.load_in_8bit:
+        return
+    others = {
+        "the mode train": mode == "train",
+        "tp": options.tp > 1,
+        "cuda_graph": options.cuda_graph,
+        f"{model.name}, whose layers are convolutions,": model.task == "images",
+    }
+    if excluded := next((name for name, given in others.items() if given), None):
+        raise UsageError(f"{excluded} and load_in_8bit exclude each other", hint="omit one of them")

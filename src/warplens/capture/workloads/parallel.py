@@ -3,60 +3,121 @@
 A model is built on the meta device, cut, and only then given memory, so that no rank ever holds more than its shards
 and one whole matrix. Each parameter is drawn from a generator seeded with its name: rank by rank these are slices of
 the same numbers that a single device gets.
+
+Heads are cut with the matrices that make them. BLOOM has to be told: its attention counts its heads, and the bias that
+stands for positions (ALiBi) comes with those of all ranks.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from math import gcd
 from typing import Any
 
+from warplens.capture.workloads.eight_bit import is_eight_bit, quantised
 from warplens.capture.workloads.libraries import load_torch
 from warplens.capture.workloads.options import WorkloadPlan
 from warplens.capture.workloads.worker import Worker
 from warplens.errors import UsageError
+from warplens.units import listed
 
 DEVIATION = 0.02
-"""The standard deviation with which Llama's matrices were first drawn."""
+"""The standard deviation with which the matrices of Llama and BLOOM were first drawn."""
 
 
 def make_mesh(plan: WorkloadPlan, worker: Worker, config: Any) -> Any:
     """A mesh of all ranks, once every cut is known to be even."""
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    for name, size in (
-        ("heads", heads),
-        ("hidden units of an MLP", config.intermediate_size),
-        ("words of its vocabulary", config.vocab_size),
-    ):
-        if size % worker.world:
-            raise UsageError(
-                f"the {size} {name} of {plan.model.name} cannot be shared evenly by {worker.world} ranks",
-                hint="use a tp that divides it",
-            )
+    sizes = {
+        "heads": getattr(config, "num_key_value_heads", None) or config.num_attention_heads,
+        "hidden units of an MLP": getattr(config, "intermediate_size", None) or 4 * config.hidden_size,
+        "words of its vocabulary": config.vocab_size,
+    }
+    uneven = next((name for name, size in sizes.items() if size % worker.world), None)
+    if uneven:
+        common = gcd(*sizes.values())
+        possible = [str(count) for count in range(2, common + 1) if common % count == 0]
+        raise UsageError(
+            f"the {sizes[uneven]:,} {uneven} of {plan.model.name} cannot be shared evenly by {worker.world} ranks",
+            hint=f"use a tp of {listed(possible, 'or')}" if possible else "it runs on one device only",
+            options=("tp",),
+        )
     return load_torch("distributed.device_mesh").init_device_mesh(worker.device.type, (worker.world,))
 
 
-def shard(module: Any, shards: Mapping[str, str], mesh: Any) -> Any:
+def shard(module: Any, plan: WorkloadPlan, mesh: Any) -> Any:
+    """The module with its matrices cut; each rank has a part of the heads, and one that was two parameters is one."""
     tensor, parallel = load_torch("distributed.tensor"), load_torch("distributed.tensor.parallel")
     styles = {
         "columns": parallel.ColwiseParallel,
         "rows": parallel.RowwiseParallel,
         "gathered columns": lambda: parallel.ColwiseParallel(output_layouts=tensor.Replicate()),
+        "words": lambda: parallel.RowwiseParallel(input_layouts=tensor.Replicate()),
     }
-    return parallel.parallelize_module(module, mesh, {path: styles[style]() for path, style in shards.items()})
+    shared = [names for names in _names_of_parameters(module) if len(names) > 1]
+    styled = {path: styles[style]() for path, style in plan.model.shards.items()}
+    module = parallel.parallelize_module(module, mesh, styled)
+    for first, *others in shared:
+        for name in others:
+            _set_parameter(module, name, module.get_parameter(first))
+    if plan.model.alibi:
+        for block in module.transformer.h:
+            block.self_attention.num_heads //= mesh.size()
+        LocalAlibi(mesh).listen(module)
+    return module
+
+
+class LocalAlibi:
+    """Gives each attention layer of a BLOOM the bias of this rank's heads; the layers of a pass share one."""
+
+    def __init__(self, mesh: Any) -> None:
+        self._rank, self._world = mesh.get_local_rank(), mesh.size()
+        self._own: Any = None
+
+    def listen(self, module: Any) -> None:
+        module.transformer.register_forward_pre_hook(self._begin)
+        for block in module.transformer.h:
+            block.self_attention.register_forward_pre_hook(self._choose, with_kwargs=True)
+
+    def _begin(self, model: Any, arguments: Any) -> None:
+        # Forgotten here and not compared with the one before, for which a compiled model would be compiled each time.
+        self._own = None
+
+    def _choose(self, layer: Any, arguments: Any, named: dict[str, Any]) -> Any:
+        if self._own is None:
+            # Sequence by sequence it has a row for each head.
+            rows = named["alibi"].unflatten(0, (-1, layer.num_heads * self._world))
+            self._own = rows.chunk(self._world, 1)[self._rank].flatten(0, 1)
+        return arguments, {**named, "alibi": self._own}
+
+
+def _names_of_parameters(module: Any) -> list[list[str]]:
+    """The names of each parameter: several where modules share it."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    return list(names.values())
+
+
+def _set_parameter(module: Any, name: str, parameter: Any) -> None:
+    path, _, own = name.rpartition(".")
+    setattr(module.get_submodule(path), own, parameter)
 
 
 def materialise(module: Any, config: Any, worker: Worker, *, seed: int) -> Any:
-    """Memory and random weights for a Llama, cut or whole, that is still on the meta device."""
+    """Memory and random weights for a model, cut or whole, that is still on the meta device."""
     torch = load_torch()
     # Not torch's own `to_empty`: it swaps tensors, which fails for those that a running profiler refers to.
-    for path, owner in module.named_modules():
-        for name, parameter in list(owner.named_parameters(recurse=False)):
-            drawn = _draw(torch, f"{path}.{name}", parameter, worker, seed)
-            setattr(owner, name, torch.nn.Parameter(drawn))
+    for names in _names_of_parameters(module):
+        old = module.get_parameter(names[0])
+        drawn = _draw(torch, names[0], old, worker, seed)
+        new = quantised(drawn, worker.device) if is_eight_bit(old) else torch.nn.Parameter(drawn)
+        for name in names:
+            _set_parameter(module, name, new)
     with torch.device(worker.device):
-        # Its frequencies are computed, not stored.
-        module.model.rotary_emb = type(module.model.rotary_emb)(config=config)
+        # Llama's frequencies are computed, not stored.
+        for owner in list(module.modules()):
+            if hasattr(owner, "rotary_emb"):
+                owner.rotary_emb = type(owner.rotary_emb)(config=config)
     return module
 
 
@@ -64,15 +125,18 @@ def _draw(torch: Any, name: str, parameter: Any, worker: Worker, seed: int) -> A
     """A tensor in the place of one on the meta device, cut like it."""
     drawn = torch.empty(parameter.shape, dtype=parameter.dtype, device=worker.device)
     if parameter.dim() == 1:
-        return drawn.fill_(0.0 if name.endswith("bias") else 1.0)
-    # 32 bits: of a longer seed the CPU's generator takes no more.
-    generator = torch.Generator(worker.device).manual_seed(zlib.crc32(f"{seed} {name}".encode()))
-    drawn.normal_(0.0, DEVIATION, generator=generator)
+        drawn.fill_(0.0 if name.endswith("bias") else 1.0)
+    else:
+        # 32 bits: of a longer seed the CPU's generator takes no more.
+        generator = torch.Generator(worker.device).manual_seed(zlib.crc32(f"{seed} {name}".encode()))
+        drawn.normal_(0.0, DEVIATION, generator=generator)
     if not is_shared(parameter):
         return drawn
-    mine = drawn.chunk(worker.world, _cut(parameter))[worker.rank].contiguous()
+    (placement,) = parameter.placements
+    if placement.is_shard():
+        drawn = drawn.chunk(worker.world, placement.dim)[worker.rank].contiguous()
     shared = load_torch("distributed.tensor").DTensor
-    return shared.from_local(mine, parameter.device_mesh, parameter.placements, run_check=False)
+    return shared.from_local(drawn, parameter.device_mesh, parameter.placements, run_check=False)
 
 
 def to_device(module: Any, device: Any) -> Any:
@@ -87,13 +151,8 @@ def to_device(module: Any, device: Any) -> Any:
 
 
 def is_shared(tensor: Any) -> bool:
-    """Whether each rank holds only a part of it."""
+    """Whether the ranks hold it together: mostly a part of it each."""
     return hasattr(tensor, "to_local")
-
-
-def _cut(parameter: Any) -> int:
-    """The dimension along which a parameter is shared."""
-    return int(parameter.placements[0].dim)
 
 
 def local(tensor: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+from warplens.capture.workloads.options import RANDOM
+from warplens.printable import clean_lines
 from warplens.units import format_count, format_number
 
 
@@ -19,10 +21,14 @@ class WorkloadResult:
     batch: int
     prompt_tokens: int | None
     new_tokens: int | None
+    prompt: str | None
+    text: str | None
+    """What the model generated of the prompt, for the first sequence; None where only lengths were given."""
     tp: int
     compile: bool
     cuda_graph: bool
     weights: str
+    load_in_8bit: bool
     built_by: str
     iterations: int
     mean_ms: float
@@ -34,13 +40,13 @@ class WorkloadResult:
 
 
 def render(result: WorkloadResult) -> str:
-    """A heading and a row, aligned."""
+    """A heading and a row, aligned; below them the generated text."""
     images = result.images_per_s is not None
     cells = {
         "model": f"{result.model} (tiny)" if result.tiny else result.model,
         "parameters": format_count(result.parameters),
         "device": result.device,
-        "dtype": result.dtype,
+        "dtype": f"{result.dtype}, int8" if result.load_in_8bit else result.dtype,
         "mode": result.mode,
         "batch": format_count(result.batch),
         "iterations": format_count(result.iterations),
@@ -54,7 +60,11 @@ def render(result: WorkloadResult) -> str:
         return text.rjust(widths[name]) if name in numbers else text.ljust(widths[name])
 
     heading = "  ".join(pad(name, name) for name in cells)
-    return f"{heading}\n{'  '.join(pad(name, text) for name, text in cells.items())}".rstrip()
+    table = f"{heading}\n{'  '.join(pad(name, text) for name, text in cells.items())}".rstrip()
+    if result.text is None:
+        return table
+    meaningless = " (random weights: it means nothing)" if result.weights == RANDOM else ""
+    return f"{table}\n\ngenerated text{meaningless}:\n{clean_lines(result.text)}"
 
 
 def to_json(result: WorkloadResult) -> str:

@@ -12,9 +12,10 @@ from warplens.capture.workloads.build import Built, build
 from warplens.capture.workloads.forward import make_forward
 from warplens.capture.workloads.generate import make_generation
 from warplens.capture.workloads.graphs import Work
-from warplens.capture.workloads.libraries import load_torch, load_transformers
+from warplens.capture.workloads.libraries import load_bitsandbytes, load_torch, load_transformers
 from warplens.capture.workloads.options import WorkloadOptions, WorkloadPlan, check, resolve
 from warplens.capture.workloads.phases import PhaseScopes
+from warplens.capture.workloads.prompt import with_prompt
 from warplens.capture.workloads.result import WorkloadResult
 from warplens.capture.workloads.shape_log import ShapeLog, check_log, log_path
 from warplens.capture.workloads.train import make_training
@@ -27,8 +28,10 @@ def run_workload(options: WorkloadOptions, say: Callable[[str], None] = lambda t
     check(options)
     torch = load_torch()
     load_transformers()
+    if options.load_in_8bit:
+        load_bitsandbytes()
     with open_worker(torch, options, say) as worker:
-        plan = resolve(options, default_dtype=default_dtype(torch, worker))
+        plan = with_prompt(resolve(options, default_dtype=default_dtype(torch, worker, options)))
         if options.shape_log:
             check_log(log_path(options.shape_log, worker), force=options.force)
         with explained(plan):
@@ -36,8 +39,8 @@ def run_workload(options: WorkloadOptions, say: Callable[[str], None] = lambda t
             if worker.rank == 0:
                 say(f"{plan.model.name} from {built.built_by}, {options.weights} weights")
             with _logged(plan, built, worker) as log:
-                seconds = _measure(torch, plan, built, worker, PhaseScopes(log))
-        return _result(torch, plan, built, worker, seconds) if worker.rank == 0 else None
+                seconds, made = _measure(torch, plan, built, worker, PhaseScopes(log))
+        return _result(torch, plan, built, worker, seconds, made) if worker.rank == 0 else None
 
 
 def make_iteration(plan: WorkloadPlan, built: Built, worker: Worker, phases: PhaseScopes) -> Work:
@@ -56,8 +59,8 @@ def _logged(plan: WorkloadPlan, built: Built, worker: Worker) -> Iterator[ShapeL
         yield log
 
 
-def _measure(torch: Any, plan: WorkloadPlan, built: Built, worker: Worker, phases: PhaseScopes) -> float:
-    """Mean seconds of an iteration after the warm-up, each with all its work on the device done."""
+def _measure(torch: Any, plan: WorkloadPlan, built: Built, worker: Worker, phases: PhaseScopes) -> tuple[float, Any]:
+    """Mean seconds of an iteration after the warm-up, each with all its work on the device done, and what one made."""
     marks_own_steps()
     iterate = make_iteration(plan, built, worker, phases)
     for _ in range(plan.options.warmup):
@@ -68,10 +71,10 @@ def _measure(torch: Any, plan: WorkloadPlan, built: Built, worker: Worker, phase
         _synchronize(torch, worker)
         start = time.perf_counter()
         with phases.iteration(number):
-            iterate()
+            made = iterate()
             _synchronize(torch, worker)
             spent += time.perf_counter() - start
-    return spent / plan.options.iterations
+    return spent / plan.options.iterations, made
 
 
 def _synchronize(torch: Any, worker: Worker) -> None:
@@ -79,7 +82,7 @@ def _synchronize(torch: Any, worker: Worker) -> None:
         torch.cuda.synchronize(worker.device)
 
 
-def _result(torch: Any, plan: WorkloadPlan, built: Built, worker: Worker, seconds: float) -> WorkloadResult:
+def _result(torch: Any, plan: WorkloadPlan, built: Built, worker: Worker, seconds: float, made: Any) -> WorkloadResult:
     rate, images = plan.items_per_iteration / seconds, plan.model.task == "images"
     return WorkloadResult(
         model=plan.model.name,
@@ -91,10 +94,13 @@ def _result(torch: Any, plan: WorkloadPlan, built: Built, worker: Worker, second
         batch=plan.batch,
         prompt_tokens=plan.prompt_tokens or None,
         new_tokens=plan.new_tokens or None,
+        prompt=plan.options.prompt,
+        text=plan.prompt.text_of(made[0].tolist()) if plan.prompt is not None else None,
         tp=plan.options.tp,
         compile=plan.options.compile,
         cuda_graph=plan.options.cuda_graph,
         weights=plan.options.weights,
+        load_in_8bit=plan.options.load_in_8bit,
         built_by=built.built_by,
         iterations=plan.options.iterations,
         mean_ms=seconds * 1e3,

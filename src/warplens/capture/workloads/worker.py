@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from warplens.capture.workloads.options import WorkloadOptions
 from warplens.errors import UsageError, WarplensError
+from warplens.torch_device import gpu_trouble
 
-NVIDIA_NODES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
-AMD_NODES = ("/dev/kfd",)
-GET_TORCH = "install the torch build for your driver (https://pytorch.org/get-started/locally)"
+NEEDED_CAPABILITIES = {
+    # option: the least compute capability, and what needs it
+    "compile": ((7, 0), "Triton"),
+    "load_in_8bit": ((7, 5), "LLM.int8()"),
+}
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,13 @@ def read_ranks(environment: Mapping[str, str]) -> Ranks:
 def open_worker(torch: Any, options: WorkloadOptions, say: Callable[[str], None]) -> Iterator[Worker]:
     """The worker of this process, with its process group up while the block runs."""
     ranks = read_ranks(os.environ)
-    kind = choose_device(torch, options, say if ranks.rank == 0 else lambda text: None)
+    kind = choose_device(torch, options, say if ranks.rank == 0 else lambda text: None, ranks.local_rank)
     if options.cuda_graph and kind == "cpu":
         raise UsageError("cuda_graph needs a GPU", hint="omit it on a CPU", options=("cuda_graph",))
     check_ranks(options, ranks, gpus=torch.cuda.device_count() if kind == "cuda" else None)
     device = torch.device("cuda", ranks.local_rank) if kind == "cuda" else torch.device("cpu")
     if kind == "cuda":
+        check_capability(torch, options, ranks.local_rank)
         torch.cuda.set_device(device)
     with _process_group(torch, device, ranks, options):
         yield Worker(device, ranks.rank, ranks.world)
@@ -107,89 +109,44 @@ def check_ranks(options: WorkloadOptions, ranks: Ranks, *, gpus: int | None) -> 
     raise RanksError(f"tp is {options.tp}, started {launch}", hint=f"start it with torchrun, {options.tp} processes")
 
 
-def choose_device(torch: Any, options: WorkloadOptions, say: Callable[[str], None]) -> str:
+def choose_device(torch: Any, options: WorkloadOptions, say: Callable[[str], None], local_rank: int = 0) -> str:
     """`cuda` or `cpu`; only a tiny model falls back to the CPU by itself, and says so."""
     if options.device == "cpu":
         return "cpu"
-    trouble = gpu_trouble(torch)
+    trouble = gpu_trouble(torch, local_rank)
     if trouble is None:
         return "cuda"
     if options.device == "auto" and options.tiny:
         say(f"{trouble.message}: the tiny model runs on the CPU")
         return "cpu"
-    if options.tiny:
-        hint = "without the device cuda the tiny model runs on the CPU"
-        raise WarplensError(trouble.message, hint=hint, options=("device",))
-    raise trouble
+    without = "without the device cuda the tiny model runs on the CPU"
+    if not options.tiny:
+        without = "tiny runs a small model, the device cpu the whole one, slowly"
+    names = ("device",) if options.tiny else ("tiny", "device")
+    raise WarplensError(trouble.message, hint=f"{trouble.hint}; {without}", options=names)
 
 
-def gpu_trouble(
-    torch: Any,
-    *,
-    nvidia_nodes: Sequence[str] = NVIDIA_NODES,
-    amd_nodes: Sequence[str] = AMD_NODES,
-    environment: Mapping[str, str] = os.environ,
-) -> WarplensError | None:
-    """Why torch can use no GPU here; None where it can."""
-    if torch.cuda.is_available():
-        return _architecture_trouble(torch)
-    nvidia, amd = _first_existing(nvidia_nodes), _first_existing(amd_nodes)
-    for node, built_for in ((nvidia, torch.version.cuda), (amd, torch.version.hip)):
-        if node and not built_for:
-            build = "for the other make of GPU" if torch.version.cuda or torch.version.hip else "without GPU support"
-            return WarplensError(f"torch {torch.__version__} is built {build}, but {node} is there", hint=GET_TORCH)
-    hidden = {name: environment[name] for name in _HIDING if name in environment}
-    if nvidia or amd:
-        why = "; ".join(f"{name} is {value!r}" for name, value in hidden.items()) or "is the driver too old for it?"
-        return WarplensError(f"no GPU visible to torch {torch.__version__}, but {nvidia or amd} is there", hint=why)
-    return WarplensError(
-        "no GPU visible",
-        hint="tiny runs a small model, the device cpu runs the whole one slowly; "
-        "with a GPU, check the driver, CUDA_VISIBLE_DEVICES and the build of torch",
-        options=("tiny", "device"),
-    )
-
-
-_HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-
-
-def _first_existing(nodes: Sequence[str]) -> str:
-    return next((node for node in nodes if Path(node).exists()), "")
-
-
-def _architecture_trouble(torch: Any) -> WarplensError | None:
-    """A build whose kernels do not run on this GPU: torch would say so only at the first kernel."""
+def check_capability(torch: Any, options: WorkloadOptions, device: int) -> None:
+    """Options that this GPU is too old for, before a compiler or a library fails on it in its own way."""
     if torch.version.hip:
-        return None
-    major, minor = torch.cuda.get_device_capability()
-    built_for = torch.cuda.get_arch_list()
-    if runs_on((major, minor), built_for):
-        return None
-    return WarplensError(
-        f"torch {torch.__version__} has no kernels for {torch.cuda.get_device_name()} (sm_{major}{minor}), "
-        f"only for {' '.join(built_for)}",
-        hint=GET_TORCH,
-    )
+        return
+    capability = torch.cuda.get_device_capability(device)
+    for option, (least, what) in NEEDED_CAPABILITIES.items():
+        if getattr(options, option) and capability < least:
+            name = f"{torch.cuda.get_device_name(device)} (sm_{capability[0]}{capability[1]})"
+            raise WarplensError(
+                f"{option} needs a GPU of compute capability {least[0]}.{least[1]} or later for {what}, not {name}",
+                hint="omit it",
+                options=(option,),
+            )
 
 
-def runs_on(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
-    """Binary code runs on the same major version from its minor on, PTX (`compute_`) on everything later."""
-    if not built_for:
-        return True
-    for name in built_for:
-        match = re.fullmatch(r"(sm|compute)_(\d+)(\d)[af]?", name)
-        if match is None:
-            continue
-        built = (int(match[2]), int(match[3]))
-        if built <= capability and (match[1] == "compute" or built[0] == capability[0]):
-            return True
-    return False
-
-
-def default_dtype(torch: Any, worker: Worker) -> str:
-    """bfloat16 where the GPU computes in it, float16 on older ones, float32 on a CPU."""
+def default_dtype(torch: Any, worker: Worker, options: WorkloadOptions) -> str:
+    """bfloat16 where the GPU computes in it, float16 on older ones and beside 8 bits, float32 on a CPU."""
     if not worker.gpu:
         return "float32"
+    if options.load_in_8bit:
+        return "float16"
     modern = torch.version.hip or torch.cuda.get_device_capability(worker.device)[0] >= 8
     return "bfloat16" if modern else "float16"
 

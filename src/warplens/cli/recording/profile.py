@@ -206,6 +206,7 @@ def _workload(words: list[str]) -> Program:
 
     # Parsed now, so that errors in them are reported before anything is recorded.
     args = build_parser().parse_args(words)
+    args.before = sys.argv[1 : -len(words)] if sys.argv[-len(words) :] == words else ["profile"]
     return Program(words[1], "import torch", lambda: int(args.verb.run(args)), is_own=True)
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import add_force, add_json, not_negative, positive, whole_between
@@ -22,7 +26,7 @@ class WorkloadVerb(Verb):
 
     Language models generate (prefill, then token by token), bert and resnet50 answer in one call; with --mode train
     all of them train with AdamW. Needs torch and transformers. --tiny runs a small model of the same kind, on a CPU
-    as well. Several GPUs: torchrun --nproc-per-node 2 -m warplens workload vicuna-7b --tp 2
+    as well. Several GPUs: torchrun --nproc-per-node 2 -m warplens workload bloom-560m --tp 2
     """
 
     name = "workload"
@@ -38,7 +42,14 @@ class WorkloadVerb(Verb):
         )
         parser.add_argument("--batch", type=positive, metavar="N", help="batch size: sequences or images")
         parser.add_argument("--prompt-tokens", type=positive, metavar="N", help="length of each sequence")
-        parser.add_argument("--new-tokens", type=positive, metavar="N", help="tokens to generate for each sequence")
+        parser.add_argument("--max-new-tokens", type=positive, metavar="N", help="tokens to generate for each sequence")
+        parser.add_argument("--prompt", metavar="TEXT", help="text to continue, where the model's tokenizer is there")
+        parser.add_argument("--tokenizer", metavar="WHAT", help="folder or hub id of the prompt's tokenizer "
+                            "(default: of --weights, else the published model's)")  # fmt: skip
+        # Its name before it was that of transformers.
+        parser.add_argument(
+            "--new-tokens", dest="max_new_tokens", type=positive, default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
         parser.add_argument(
             "--dtype", choices=("fp32", "bf16", "fp16"), help="default: bf16 on a GPU that has it, fp32 on a CPU"
         )
@@ -50,13 +61,19 @@ class WorkloadVerb(Verb):
             "--cuda-graph", action="store_true", help="replay a CUDA graph of a decode step or a whole step"
         )
         parser.add_argument(
-            "--tp", type=positive, default=1, metavar="N", help="tensor-parallel over N ranks (vicuna-7b)"
+            "--tp", type=positive, default=1, metavar="N", help="tensor-parallel over N ranks (bloom-560m, vicuna-7b)"
         )
         parser.add_argument(
             "--weights",
             default="random",
             metavar="WHAT",
             help="random (default), a folder of a checkpoint, or a hub id",
+        )
+        parser.add_argument(
+            "--load-in-8bit",
+            action=argparse.BooleanOptionalAction,
+            default=False,
+            help="weights of linear layers in 8 bits (needs bitsandbytes)",
         )
         parser.add_argument("--iterations", type=positive, default=3, metavar="N", help="timed iterations (default 3)")
         parser.add_argument(
@@ -84,7 +101,8 @@ class WorkloadVerb(Verb):
         try:
             result = run_workload(options, say=print_err)
         except RanksError as error:
-            raise RanksError(error.message, hint=torchrun_command(options)) from error
+            before = getattr(args, "before", ())
+            raise RanksError(error.message, hint=torchrun_command(options, before)) from error
         if result is not None:
             if args.json:
                 write_bytes(to_json(result).encode())
@@ -93,10 +111,13 @@ class WorkloadVerb(Verb):
         return 0
 
 
-def torchrun_command(options: WorkloadOptions) -> str:
-    """The command that starts this run on its ranks."""
-    start = ["torchrun", "--nproc-per-node", str(options.tp), "-m", "warplens", "workload"]
-    return shlex.join([*start, *typed_arguments(options)])
+def torchrun_command(options: WorkloadOptions, before: Sequence[str] = ()) -> str:
+    """The command that starts this run on its ranks, as this machine has torchrun; `before`: words before the verb."""
+    beside = Path(sys.executable).with_name("torchrun")
+    on_path = which("torchrun")
+    torchrun = ["torchrun"] if on_path and Path(on_path) == beside else [sys.executable, "-m", "torch.distributed.run"]
+    words = [*torchrun, "--nproc-per-node", str(options.tp), "-m", "warplens", *before, "workload"]
+    return shlex.join([*words, *typed_arguments(options)])
 
 
 def typed_arguments(options: WorkloadOptions) -> list[str]:
