@@ -129,6 +129,28 @@ def test_a_crash_keeps_what_was_recorded_and_the_status(folder: Path) -> None:
     )
 
 
+OLD_GPU = """
+import torch
+torch.version.cuda = "13.0"
+torch.cuda.is_available = lambda: True
+torch.cuda.device_count = lambda: 1
+torch.cuda.get_device_capability = lambda *_: (6, 1)
+torch.cuda.get_arch_list = lambda: ["sm_75"]
+torch.cuda.get_device_name = lambda *_: "NVIDIA GeForce GTX 1080 Ti"
+raise RuntimeError("CUDA error: no kernel image is available for execution on the device")
+"""
+"""A program on a GPU that PyTorch's build has no kernels for."""
+
+
+def test_a_program_that_fails_for_want_of_kernels_gets_the_remedy_below_its_traceback(folder: Path) -> None:
+    (folder / "old_gpu.py").write_text(OLD_GPU)
+    done = profile(folder, "-o", "old_gpu", "old_gpu.py")
+    assert done.returncode == 1
+    below = done.stderr.partition("no kernel image is available for execution on the device")[2]
+    assert "has no kernels for NVIDIA GeForce GTX 1080 Ti (sm_61), only for sm_75" in below
+    assert "hint: " in below
+
+
 def test_an_exit_status_is_passed_on_and_a_tree_stays_small(folder: Path) -> None:
     done = profile(folder, "--data", "tree", "-o", "tree.zip", "train.py", "leave")
     assert done.returncode == 7

@@ -419,9 +419,10 @@ def test_a_result_of_another_device_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_a_plan_without_a_gpu_says_how_to_do_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with pytest.raises(WarplensError, match="PyTorch sees no GPU") as caught:
+    with pytest.raises(WarplensError, match="no GPU visible") as caught:
         run(tmp_path, add(), options=RunOptions())
     assert caught.value.hint is not None
+    assert "srun" in caught.value.hint
     assert "the device cpu" in caught.value.hint
     assert not (tmp_path / "result.json").exists()
 

@@ -20,6 +20,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, NoReturn
 
 from warplens.errors import UsageError, WarplensError
+from warplens.torch_device import NO_KERNEL, gpu_trouble
 
 SIGNAL_BASE: Final = 128
 ENDING: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -149,6 +150,7 @@ def _ended(run: Callable[[], int], *, is_own: bool) -> ProgramOutcome:
         if is_own and isinstance(error, WarplensError):
             raise
         _show(error)  # the program's own failure, as Python would
+        _explain(error)
         return ProgramOutcome(1, "crashed", f"{type(error).__name__}: {error}"[:500])
     return ProgramOutcome(code, "complete" if code == 0 else "failed")
 
@@ -245,6 +247,12 @@ def _show(error: BaseException) -> None:
         sys.excepthook(type(shown), shown, shown.__traceback__)
     except BaseException:  # noqa: BLE001 - a hook of the program's that fails itself
         traceback.print_exception(type(shown), shown, shown.__traceback__)
+
+
+def _explain(error: BaseException) -> None:
+    """A build of PyTorch without kernels for the GPU: CUDA names neither of them."""
+    if NO_KERNEL in str(error) and "torch" in sys.modules and (trouble := gpu_trouble(sys.modules["torch"])):
+        print(f"\n{trouble.message}\n\nhint: {trouble.hint}", file=sys.stderr)  # noqa: T201 - below the traceback
 
 
 def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:

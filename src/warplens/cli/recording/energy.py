@@ -69,6 +69,7 @@ class EnergyVerb(Verb):
 
     def run(self, args: argparse.Namespace) -> int:
         from warplens.replay.meter.window import EnergyWindow
+        from warplens.torch_device import has_gpu, where_gpus_are
 
         command = args.command[1:] if args.command[:1] == ["--"] else args.command
         if not command:
@@ -84,7 +85,7 @@ class EnergyVerb(Verb):
         for line in () if args.json else _lines(window):
             print_err(line)
         if window.note:
-            note(window.note)
+            note(window.note if window.devices or has_gpu() else f"{window.note} ({where_gpus_are()})")
         if args.json:
             write_bytes(json.dumps(rows, indent=1, ensure_ascii=False).encode())
         if target is not None:

@@ -19,6 +19,7 @@ from warplens.replay.running.energy_meter import LazyMeter, lazy_meter
 from warplens.replay.running.faults import one_line
 from warplens.replay.running.state import first_state, reader
 from warplens.replay.running.unit_run import Bench
+from warplens.torch_device import gpu_trouble
 from warplens.units import plural
 
 
@@ -41,9 +42,10 @@ def make(plan: ReplayPlan, job: wire.ReplayJob, report_part: Callable[[str], Non
 def find_device(requested: str) -> Any:
     if requested == "cpu":
         return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise WarplensError("PyTorch sees no GPU", hint="the device cpu runs the plan without a GPU")
     device = torch.device(requested or "cuda")
+    trouble = gpu_trouble(torch, device.index or 0)
+    if trouble is not None:
+        raise WarplensError(trouble.message, hint=f"{trouble.hint}; the device cpu runs the plan without a GPU")
     device = device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
     if device.index >= torch.cuda.device_count():
         raise WarplensError(f"no {device}: PyTorch sees {plural(torch.cuda.device_count(), 'GPU')}")
