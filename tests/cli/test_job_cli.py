@@ -325,3 +325,19 @@ def test_the_commands_of_the_guide_run(
     capsys.readouterr()
     assert main(shlex.split(commands[2])) == 0
     assert capsys.readouterr().out.strip() in text  # the table of ranks, as it is printed
+
+
+def test_unique_kernels_of_a_job_are_one_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["unique", str(NCCL4), "--json", "-o", str(tmp_path / "u.xlsx"), "-o", str(tmp_path / "u.html")]) == 0
+    out, said = capsys.readouterr()
+    rows = json.loads(out)
+    assert len(rows) == 39
+    assert {row["ranks"] for row in rows} == {4}
+    assert rows[0]["kernel_short"] == "nccl AllReduce sum f32 RING_LL"
+    assert (rows[0]["count"], rows[0]["per_rank_us"]) == (196, pytest.approx(rows[0]["total_us"] / 4))
+    assert "wrote" in said
+    assert main(["unique", str(NCCL4)]) == 0
+    assert capsys.readouterr().out.count("one row per") == 1
+    assert main(["unique", str(NCCL4), "--table", "units"]) == 2
+    assert "units is a table of one trace, not of a job" in capsys.readouterr().err
+    assert main(["unique", str(NCCL4), "--table", "units", "--rank", "2"]) == 0

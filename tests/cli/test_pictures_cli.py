@@ -256,3 +256,58 @@ def test_a_tree_of_regions_inside_kernels_leads_to_their_table(run: Run) -> None
     assert (code, printed) == (0, "")
     assert said.startswith("no GPU work in this trace\n")
     assert "show TRACE regions" in said
+
+
+NCCL4 = ROOT / "samples" / "ranks" / "nccl4"
+
+
+def labels_of(path: Path) -> list[str]:
+    return re.findall(r">((?:rank \d+ )?stream \d+)<", path.read_text())
+
+
+def test_a_gantt_picture_of_a_job_has_a_row_for_each_rank_and_stream(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    path = tmp_path / "job.svg"
+    code, printed, said = run("gantt", NCCL4, "-o", path)
+    assert (code, printed) == (0, "")
+    assert "of 4" not in said
+    assert labels_of(path) == [f"rank {rank} stream {stream}" for rank in range(4) for stream in (7, 16)]
+    assert "time since the job's start (ms)" in path.read_text()
+    assert "; 4 ranks" in path.read_text()
+    assert run("gantt", NCCL4, "-o", path, "--force", "--ranks", "1,3", "--step", "7")[0] == 0
+    assert labels_of(path) == ["rank 1 stream 7", "rank 1 stream 16", "rank 3 stream 7", "rank 3 stream 16"]
+    assert "; 2 ranks (1, 3) of 4" in path.read_text()
+    assert run("gantt", NCCL4, "-o", path, "--force", "--rank", "1")[0] == 0
+    assert labels_of(path) == ["stream 7", "stream 16"]
+    monkeypatch.setattr("warplens.profiles.job_gantt.MOST_RANKS", 3)
+    assert "note: 3 ranks (0, 1, 3) of 4: --ranks chooses others" in run("gantt", NCCL4, "-o", path, "--force")[2]
+    monkeypatch.setattr("warplens.cli.traces.gantt.MOST_ROWS", 3)
+    code, _, said = run("gantt", NCCL4, "-o", path, "--force")
+    assert code == 2
+    assert "a picture of 6 rows cannot be read: at most 3 fit" in said
+
+
+def test_a_gantt_page_of_a_job_has_the_lanes_of_all_ranks(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "job.html"
+    assert run("gantt", NCCL4, "-o", page, "--step", "7")[0] == 0
+    header = PageData(page.read_text()).header
+    (scene,) = header["scenes"]
+    assert header["mode"] == "gantt"
+    assert sorted((lane["process"], lane["thread"]) for lane in scene["lanes"] if lane["gpu"]) == sorted(
+        (f"rank {rank}", stream) for rank in range(4) for stream in ("stream 7", "stream 16")
+    )
+    first, last = map(int, re.findall(r"\d+", header["start"])[:2])
+    assert 100_000_000 < last - first < 300_000_000, "a step of this job takes 190 ms"
+    assert first > 700_000_000, "since the job's first event"
+
+
+def test_ranks_that_a_job_does_not_have_are_refused_before_anything_is_drawn(run: Run, tmp_path: Path) -> None:
+    code, _, said = run("gantt", NCCL4, "-o", tmp_path / "x.html", "--ranks", "3,9")
+    assert code == 2
+    assert f"no rank 9 in {NCCL4}" in said
+    code, _, said = run("gantt", SAMPLE, "-o", tmp_path / "x.html", "--ranks", "0")
+    assert code == 2
+    assert "--ranks chooses among the ranks of a job" in said
+    assert list(tmp_path.iterdir()) == []

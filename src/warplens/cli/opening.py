@@ -172,7 +172,7 @@ def timeline_of(profile: Opened) -> Profile:
         raise
 
 
-def note_warnings(profile: Profile) -> None:
+def note_warnings(profile: Opened) -> None:
     """What is wrong with the trace, for verbs whose output does not begin with it."""
     for row in profile.table("quality").to_dicts():
         if row["severity"] == "warning":

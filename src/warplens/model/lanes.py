@@ -31,4 +31,4 @@ def _title(process: str, thread: str, process_name: str, thread_name: str, *, on
     if not on_gpu:
         return f"{process_name + ' ' if process_name else ''}{process} · {name}"
     stream = name.strip() if re.search("stream", name, re.IGNORECASE) else f"stream {name}"
-    return f"{process if process.startswith('GPU') else f'GPU {process}'} · {stream}"
+    return f"{process if re.match(r'GPU|rank [0-9]', process) else f'GPU {process}'} · {stream}"

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from warplens.errors import UsageError, WarplensError
+from warplens.model.kinds import NONE
 from warplens.model.trace import Ints
 from warplens.outputs.palette import RANK_COLOURS, REST, category_colour
 from warplens.units import format_ns
@@ -20,6 +21,9 @@ GROUPINGS = {
     "category": "kernel_category",
     "kernel": "kernel_short",
 }
+
+
+ROW_KEYS = ("rank", "device", "stream")
 
 
 class TimeWindow(NamedTuple):
@@ -35,11 +39,12 @@ class TimeWindow(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One stream of one device; kernels that overlap on it have lanes of their own."""
+    """One stream of one device, of a job's rank; kernels that overlap on it have lanes of their own."""
 
     device: int
     stream: int
     lanes: int
+    rank: int = NONE
 
 
 @dataclass(frozen=True)
@@ -126,8 +131,10 @@ def make_chart(
 
 
 def _cut(events: pl.DataFrame, window: TimeWindow) -> pl.DataFrame:
-    """The events that reach into the window, cut to it, by device, stream and start."""
+    """The events that reach into the window, cut to it, by rank, device, stream and start."""
     end = pl.col("start_ns") + pl.col("dur_ns")
+    if "rank" not in events.columns:
+        events = events.with_columns(rank=pl.lit(NONE, pl.Int64))
     reaching = events.filter(end > window.start_ns, pl.col("start_ns") < window.end_ns)
     if not len(reaching):
         every = whole_window(events)
@@ -136,13 +143,14 @@ def _cut(events: pl.DataFrame, window: TimeWindow) -> pl.DataFrame:
         raise WarplensError(f"no GPU work from {stretch}", hint=extent)
     return reaching.with_columns(
         begin_ns=pl.col("start_ns").clip(lower_bound=window.start_ns), end_ns=end.clip(upper_bound=window.end_ns)
-    ).sort("device", "stream", "begin_ns", "end_ns", "id")
+    ).sort(*ROW_KEYS, "begin_ns", "end_ns", "id")
 
 
 def _groups(shown: pl.DataFrame, by: str, top: int) -> tuple[tuple[Group, ...], Ints]:
     column = GROUPINGS[by]
     times = shown.group_by(name=pl.col(column)).agg(total_ns=(pl.col("end_ns") - pl.col("begin_ns")).sum())
-    ordered = times.sort("total_ns", "name", descending=[True, False]).rows()
+    times = times.sort("total_ns", "name", descending=[True, False])
+    ordered = times.rows()
     if by == "category":
         groups = [Group(name, category_colour(name), ns) for name, ns in ordered]
     else:
@@ -150,19 +158,20 @@ def _groups(shown: pl.DataFrame, by: str, top: int) -> tuple[tuple[Group, ...], 
         if rest := ordered[top:]:
             name = f"{len(rest)} other kernel{'s' if len(rest) > 1 else ''}"
             groups.append(Group(name, REST, sum(ns for _, ns in rest)))
-    group_of_name = {name: min(rank, len(groups) - 1) for rank, (name, _) in enumerate(ordered)}
-    return tuple(groups), np.array([group_of_name[name] for name in shown[column].to_list()], np.int64)
+    group_of_name = times.select("name", group=pl.int_range(pl.len()).clip(upper_bound=len(groups) - 1))
+    group = shown.select(name=column).join(group_of_name, on="name", how="left", maintain_order="left")["group"]
+    return tuple(groups), group.to_numpy()
 
 
 def _rows(shown: pl.DataFrame, unseen_ns: float) -> tuple[tuple[Row, ...], Ints, Ints]:
     """The rows, and for each event its row and its lane in that."""
     rows: list[Row] = []
     numbers, lanes = [], []
-    for (device, stream), events in shown.group_by("device", "stream", maintain_order=True):
+    for (rank, device, stream), events in shown.group_by(*ROW_KEYS, maintain_order=True):
         lane = pack(events["begin_ns"].to_numpy(), events["end_ns"].to_numpy(), unseen_ns)
         numbers.append(np.full(len(lane), len(rows)))
         lanes.append(lane)
-        rows.append(Row(int(device), int(stream), int(lane.max(initial=0)) + 1))
+        rows.append(Row(int(device), int(stream), int(lane.max(initial=0)) + 1, int(rank)))
     return tuple(rows), np.concatenate(numbers), np.concatenate(lanes)
 
 

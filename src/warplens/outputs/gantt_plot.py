@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warplens.errors import MissingExtra
+from warplens.model.kinds import NONE
 from warplens.outputs.gantt_chart import Chart, Group, Row
 from warplens.outputs.gantt_columns import is_crowded, merge_bars
 from warplens.outputs.palette import LIGHT, Paper
@@ -20,7 +21,7 @@ from warplens.outputs.text import cell_width, elide
 from warplens.printable import clean
 from warplens.units import format_ns
 
-ROW_IN = ((1, 1.0), (3, 0.7), (8, 0.5), (math.inf, 0.32))
+ROW_IN = ((1, 1.0), (3, 0.7), (8, 0.5), (24, 0.32), (64, 0.22), (math.inf, 0.15))
 """Up to so many rows, so high each."""
 LANE_IN = 0.28
 LEAST_AXES_IN = 0.4
@@ -59,6 +60,8 @@ class GanttLook:
     height_in: float | None = None
     dpi: int = 150
     paper: Paper = LIGHT
+    ranks: str = ""
+    """Which ranks of a job are drawn; empty for one trace."""
 
 
 def require_matplotlib() -> None:
@@ -118,7 +121,7 @@ def _layout(chart: Chart, look: GanttLook, labels: list[str]) -> _FigureLayout:
     columns, lines = _legend_shape(chart, axes_width)
     below = AXIS_IN + NOTE_IN + lines * LEGEND_LINE_IN + 0.1
     row = next(height for most, height in ROW_IN if len(chart.rows) <= most)
-    heights = [max(row, LANE_IN * chart_row.lanes) for chart_row in chart.rows]
+    heights = [max(row, min(LANE_IN, row) * chart_row.lanes) for chart_row in chart.rows]
     if look.height_in is not None:
         room = max(LEAST_AXES_IN, look.height_in - below - TITLE_IN)
         heights = [height * room / sum(heights) for height in heights]
@@ -140,7 +143,8 @@ def _draw(chart: Chart, look: GanttLook) -> Any:
         note += f"; {_draw_columns(axes, chart, tops, pixels)}"
     else:
         _draw_bars(axes, chart, tops)
-    _dress(axes, chart, labels, tops, look.paper)
+    note += f"; {look.ranks}" if look.ranks else ""
+    _dress(axes, chart, labels, tops, look)
     title = elide(clean(look.title), int(at.axes_width / (LETTER_IN * TITLE_PT / SETTINGS["font.size"])))
     figure.text(x, 1 - 0.24 / at.height, title, fontsize=TITLE_PT)
     figure.text(x, (at.below - AXIS_IN - 0.08) / at.height, note, fontsize=7, color=look.paper.notes)
@@ -149,27 +153,30 @@ def _draw(chart: Chart, look: GanttLook) -> Any:
 
 
 def _row_label(row: Row, chart: Chart) -> str:
-    several = len({chart_row.device for chart_row in chart.rows}) > 1
-    return f"GPU {row.device} stream {row.stream}" if several else f"stream {row.stream}"
+    """The number of a GPU stands where a trace or a rank of a job has several."""
+    of_rank = f"rank {row.rank} " if row.rank != NONE else ""
+    several = len({other.device for other in chart.rows if other.rank == row.rank}) > 1
+    return f"{of_rank}{f'GPU {row.device} ' if several else ''}stream {row.stream}"
 
 
-def _dress(axes: Any, chart: Chart, labels: list[str], tops: Any, paper: Paper) -> None:
-    """Axes that stay out of the way: times below, a line between rows, nothing else."""
+def _dress(axes: Any, chart: Chart, labels: list[str], tops: Any, look: GanttLook) -> None:
+    """Axes that stay out of the way: times below, a line between rows, a stronger one between ranks, nothing else."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    window = chart.window
+    window, paper = chart.window, look.paper
     unit, factor = _unit(chart)
     axes.set_xlim(window.start_ns / factor, (window.start_ns + window.span_ns) / factor)
     axes.set_ylim(tops[-1], 0)
     axes.set_yticks((tops[:-1] + tops[1:]) / 2, labels)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    axes.set_xlabel(f"time since the trace's start ({unit})", labelpad=3)
+    axes.set_xlabel(f"time since the {'job' if look.ranks else 'trace'}'s start ({unit})", labelpad=3)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color=paper.grid, linewidth=0.5)
     axes.set_axisbelow(True)
-    for top in tops[1:-1]:
-        axes.axhline(top, color=paper.rules, linewidth=0.5)
+    for top, above, below in zip(tops[1:-1], chart.rows, chart.rows[1:], strict=False):
+        is_next_rank = above.rank != below.rank
+        axes.axhline(top, color=paper.notes if is_next_rank else paper.rules, linewidth=0.5)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
@@ -224,7 +231,8 @@ def _add_boxes(axes: Any, left: Any, right: Any, upper: Any, lower: Any, group: 
     codes = np.tile([Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY], len(left))
     path = Path(corners.reshape(-1, 2), codes)
     # Snapped to pixels, short bars would vanish or grow to a whole pixel.
-    axes.add_patch(PathPatch(path, facecolor=group.colour, linewidth=0, snap=False))
+    # As an artist: a patch would widen limits that are set anyway, corner by corner, most of the time of a picture.
+    axes.add_artist(PathPatch(path, facecolor=group.colour, linewidth=0, snap=False))
 
 
 def _entries(chart: Chart) -> list[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from warplens.analyses.missing_data import TORCH
 from warplens.analyses.workspace import Options
@@ -18,7 +18,7 @@ from warplens.model.finding import Finding, evidence_table, evidence_targets, fi
 from warplens.outputs import Document, Extras
 from warplens.profiles.describing import explanations
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
-from warplens.profiles.rank_task import RankTask, digest_rank
+from warplens.profiles.rank_task import RankTask, digest_rank, kernel_groups_of_rank
 from warplens.ranks import digest_cache
 from warplens.ranks.file_heads import own_rank
 from warplens.ranks.finding_files import RankFile, is_job_folder, job_files, rank_files
@@ -32,7 +32,35 @@ from warplens.ranks.tables import JOB_TABLES
 from warplens.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
+    from warplens.model.table import Table
     from warplens.profiles.trace import Profile
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class RankReading:
+    """How ranks are read once more, where they were read before: by processes of this machine, or on Dask."""
+
+    rules: tuple[str, ...] = ()
+    cluster: str = ""
+    max_bytes: int = 0
+
+    def each(self, task: Callable[[RankTask], Result], digests: Sequence[RankDigest]) -> list[Result]:
+        """What the task makes of each of these ranks; a `WarplensError` where one cannot be read any more."""
+        sources = [digest.facts.source for digest in digests]
+        tasks = [
+            RankTask(source, digest.facts.rank, digest.facts.host, rules=self.rules, max_bytes=self.max_bytes)
+            for source, digest in zip(sources, digests, strict=True)
+        ]
+        items = [Item(task, unpacked_bytes(Path(source))) for task, source in zip(tasks, sources, strict=True)]
+        results = []
+        with executor_for(self.cluster) as executor:
+            for source, outcome in zip(sources, executor.map(task, items), strict=True):
+                if outcome.value is None:
+                    raise WarplensError(f"{source}: {outcome.reason}", hint=outcome.hint or None)
+                results.append(outcome.value)
+        return results
 
 
 class JobProfile(TablesOnDemand):
@@ -53,8 +81,11 @@ class JobProfile(TablesOnDemand):
         notes: Sequence[str] = (),
         min_gain_percent: float = Options.min_gain_percent,
         drawn: Sequence[int] = (),
+        reading: RankReading | None = None,
     ) -> None:
         self.job = job
+        self.reading = reading or RankReading()
+        """How its ranks are read again, for what is kept of none of them."""
         self.notes = tuple(notes)
         """What the user should know of where the ranks were read: a cluster that is set up badly."""
         self.min_gain_percent = min_gain_percent
@@ -72,7 +103,14 @@ class JobProfile(TablesOnDemand):
             "findings": TableSource(lambda: findings_table(self.findings())),
             "evidence": TableSource(lambda: evidence_table(self.findings())),
         }
-        return {"quality": tables["quality"]} | advice | tables
+        on_demand = {"unique_kernels": TableSource(self._unique_kernels, in_report=False)}
+        return {"quality": tables["quality"]} | advice | tables | on_demand
+
+    def _unique_kernels(self) -> Table:
+        from warplens.ranks.tables.unique import unique_kernels_of_job
+
+        groups = self.reading.each(kernel_groups_of_rank, self.job.digests)
+        return unique_kernels_of_job(dict(zip(self.job.ranks, groups, strict=True)))
 
     def _contents(self) -> str:
         return plural(len(self.job.digests), "rank")
@@ -191,7 +229,8 @@ def open_job(
         digest_cache.evict()
     named = not any(is_job_folder(Path(path)) for path in paths)
     source = os.fspath(paths[0]) if len(paths) == 1 else f"{os.fspath(paths[0])} and {len(paths) - 1} more"
-    return JobProfile(gathered(files, results, named, left_out), source, notes, min_gain_percent, drawn)
+    reading = RankReading(tuple(rules), cluster, max_bytes)
+    return JobProfile(gathered(files, results, named, left_out), source, notes, min_gain_percent, drawn, reading)
 
 
 def _digests(executor: Executor, tasks: Sequence[RankTask], on_progress: OnProgress | None) -> list[RankDigest | str]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
+
 from warplens.analyses import Options, Workspace
+from warplens.analyses.units.unique import kernel_groups
 from warplens.categories import load_categorizer
 from warplens.errors import FormatError
 from warplens.model.trace import Trace
@@ -15,6 +18,7 @@ from warplens.ranks import digest_cache
 from warplens.ranks.digest import digest
 from warplens.ranks.records import RankDigest
 from warplens.readers import inputs
+from warplens.readers.inputs import Input
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,36 @@ def digest_rank(task: RankTask) -> RankDigest:
         kept = digest_cache.load(opened.content_hash, task.options, task.path)
         if kept is not None:
             return kept
+    work = workspace_of(task, opened)
+    made = digest(work, task.rank, task.host)
+    if task.cache:
+        digest_cache.save(made, task.options)
+    return made
+
+
+def kernel_groups_of_rank(task: RankTask) -> pl.DataFrame:
+    """The kernels of one rank, for the job's table of unique ones."""
+    return kernel_groups(workspace_of(task, _found(task))).drop("units")
+
+
+@dataclass(frozen=True)
+class RankEvents:
+    """The GPU work of one rank: `events` in ns of its own clock, with codes of `kernels`."""
+
+    events: pl.DataFrame
+    kernels: pl.DataFrame
+
+
+def gpu_events_of_rank(task: RankTask) -> RankEvents:
+    """What a picture of a job draws of a rank: a small part of its trace, whose names are there once."""
+    work = workspace_of(task, _found(task))
+    columns = ("id", "kind", "name", "device", "stream", "dur_ns", "step")
+    events = work.gpu.select(*columns, pl.col("start_ns") + work.trace.meta.origin_ns)
+    return RankEvents(events, work.kernel_facts.drop("kernel_order"))
+
+
+def workspace_of(task: RankTask, opened: Input) -> Workspace:
+    """The trace of one rank; a `FormatError` for what is not a trace, or too little of one."""
     trace = read_rank(opened)
     del opened
     if not isinstance(trace, Trace):
@@ -53,8 +87,9 @@ def digest_rank(task: RankTask) -> RankDigest:
     if len(trace.gpu_rows) == 0 and trace.quality.has("truncated"):
         raise FormatError("it ends before its first GPU event", where=task.path)
     categorizer = load_categorizer([Path(file) for file in task.rules], [])
-    work = Workspace(trace, categorizer, Options(gap_ns=task.gap_ns), find_gpu(trace))
-    made = digest(work, task.rank, task.host)
-    if task.cache:
-        digest_cache.save(made, task.options)
-    return made
+    return Workspace(trace, categorizer, Options(gap_ns=task.gap_ns), find_gpu(trace))
+
+
+def _found(task: RankTask) -> Input:
+    calls = Path(task.execution_trace) if task.execution_trace else None
+    return inputs.find(Path(task.path), calls, max_bytes=task.max_bytes)

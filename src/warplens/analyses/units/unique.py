@@ -119,32 +119,49 @@ KERNEL_COLUMNS: Final = (
 
 
 def unique_kernels(work: Workspace) -> Table:
+    units = pl.col("units").explode().drop_nulls().n_unique().cast(pl.Int64)
+    frame = with_shares(by_kernel(kernel_groups(work), units.alias("units")), work.gpu_total_ns)
+    return Table.from_frame("unique_kernels", "one row per kernel name", KERNEL_COLUMNS, frame)
+
+
+def kernel_groups(work: Workspace) -> pl.DataFrame:
+    """Launches and GPU time by kernel, op and geometry, from which tables of unique kernels are summed."""
     by_unit = unit_calls(work)
-    rest = by_unit.rest.with_columns(unit=pl.lit(None, pl.UInt32))
-    columns = ["name", "kernel", "kernel_short", "kernel_category", "kind", "grid", "block", "dur_ns", "op", "unit"]
-    events = pl.concat([by_unit.pieces.select(columns), rest.select(columns)])
-    main = events.group_by("name", "op").agg(pl.col("dur_ns").sum()).sort("dur_ns", "op", descending=[True, False])
-    main = main.group_by("name", maintain_order=True).agg(pl.col("op").first())
+    rest = by_unit.rest.with_columns(unit=pl.lit(None, pl.UInt32), record=pl.lit(NONE))
+    columns = ["kernel", "kernel_short", "kernel_category", "kind", "grid", "block", "dur_ns", "op", "unit", "record"]
+    events = pl.concat([by_unit.pieces.select(columns), rest.select(columns)], how="vertical_relaxed")
+    return events.group_by("kernel", "op", "grid", "block").agg(
+        pl.col("kernel_short", "kernel_category", "kind").first(),
+        (pl.col("record") >= 0).any().alias("has_source"),
+        pl.len().cast(pl.Int64).alias("count"),
+        pl.col("dur_ns").sum().alias("total_ns"),
+        pl.col("unit").unique().alias("units"),
+    )
+
+
+def by_kernel(groups: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
+    """A row per kernel, the longest first: its sums, what can launch it again, the op that launches most of it."""
+    main = groups.group_by("kernel", "op").agg(pl.col("total_ns").sum())
+    main = main.sort("total_ns", "op", descending=[True, False]).unique("kernel", keep="first", maintain_order=True)
     frame = (
-        events.group_by("name")
+        groups.group_by("kernel")
         .agg(
-            pl.col("kernel", "kernel_short", "kernel_category", "kind").first(),
-            pl.len().cast(pl.Int64).alias("count"),
-            (pl.col("dur_ns").sum() / 1000).alias("total_us"),
+            pl.col("kernel_short", "kernel_category", "kind").first(),
+            pl.col("has_source").any(),
+            pl.col("count").sum(),
+            (pl.col("total_ns").sum() / 1000).alias("total_us"),
             pl.struct("grid", "block").n_unique().cast(pl.Int64).alias("geometries"),
-            pl.col("unit").drop_nulls().n_unique().cast(pl.Int64).alias("units"),
             pl.col("op").n_unique().cast(pl.Int64).alias("ops"),
+            *more,
         )
-        .join(main, on="name", how="left")
+        .join(main.select("kernel", "op"), on="kernel", how="left")
         .sort("total_us", "kernel", descending=[True, False])
     )
-    launched = set(by_unit.pieces.filter(pl.col("record") >= 0)["name"].to_list())
     apis = [
-        TRITON if name in launched else api_of(kernel, KINDS[kind], op)
-        for name, kernel, kind, op in frame.select("name", "kernel", "kind", "op").iter_rows()
+        TRITON if has_source else api_of(kernel, KINDS[kind], op)
+        for kernel, kind, op, has_source in frame.select("kernel", "kind", "op", "has_source").iter_rows()
     ]
-    frame = _with_shares(frame.with_columns(pl.Series("api", apis, dtype=pl.String)), work)
-    return Table.from_frame("unique_kernels", "one row per kernel name", KERNEL_COLUMNS, frame)
+    return frame.with_columns(pl.Series("api", apis, dtype=pl.String))
 
 
 UNIT_COLUMNS: Final = (
@@ -189,7 +206,7 @@ def units(work: Workspace) -> Table:
         TRITON if launch >= 0 else api_of(kernel, kind, op)
         for launch, kernel, kind, op in frame.select("launch", "longest", "longest_kind", "op").iter_rows()
     ]
-    frame = _with_shares(frame.with_columns(pl.Series("api", apis, dtype=pl.String)), work)
+    frame = with_shares(frame.with_columns(pl.Series("api", apis, dtype=pl.String)), work.gpu_total_ns)
     outside = int(by_unit.rest["dur_ns"].sum())
     note = f"{outside / 1e3:,.1f} µs of GPU time belong to no unit: see warplens replay plan" if outside else ""
     return Table.from_frame(
@@ -211,7 +228,8 @@ def _launched(by_unit: UnitCalls) -> pl.DataFrame:
     return frame.with_columns(kinds.gather(frame["kind_code"]).alias("longest_kind")).drop("kind_code")
 
 
-def _with_shares(frame: pl.DataFrame, work: Workspace) -> pl.DataFrame:
+def with_shares(frame: pl.DataFrame, whole_ns: int) -> pl.DataFrame:
+    """With each row's percentage of the whole GPU time, and that of all rows so far."""
     frame = frame.with_columns(pl.col("total_us").cum_sum().alias("so_far_us"))
     shares = {"percent": "total_us", "cumulative_percent": "so_far_us"}
-    return frame.with_columns(percent_of(us, work.gpu_total_ns).alias(name) for name, us in shares.items())
+    return frame.with_columns(percent_of(us, whole_ns).alias(name) for name, us in shares.items())

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.opening import inputs_of, open_timeline
-from warplens.cli.options import add_outputs, add_theme, add_trace, between, whole_between
-from warplens.cli.printing import command_line, report_written, themed
+from warplens.cli.opening import inputs_of, note_warnings, open_job, open_timeline
+from warplens.cli.options import add_outputs, add_ranks, add_theme, add_trace, between, whole_between
+from warplens.cli.printing import command_line, note, report_written, themed
+from warplens.cli.progress import spinner
+from warplens.cli.rank_choice import names_job
 from warplens.cli.traces.flamegraph import hint_without_gpu_work
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
+from warplens.units import plural
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from warplens.outputs import Target
+    from warplens.outputs import Document
     from warplens.outputs.gantt import GanttTarget
     from warplens.outputs.gantt_chart import TimeWindow
-    from warplens.profiles.trace import Profile
 
 MOST_KERNELS = 16
+MOST_ROWS = 256
 PAGE = ".html"
 STEPS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 MOST_STEPS = 100_000
@@ -33,14 +38,17 @@ class GanttVerb(Verb):
 
     One row per stream; kernels that overlap are drawn below each other, idle time is empty. Outputs are chosen by path:
     x.svg, x.pdf and x.png are pictures (they need matplotlib: pip install 'warplens[plot]'), x.html is an interactive
-    page.
+    page. Of a job: a row per rank and stream, on one clock; all ranks up to 16, or those that matter, or those of
+    --ranks.
     """
 
     name = "gantt"
     inputs = ("trace",)
+    reads_jobs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_trace(parser)
+        add_trace(parser, jobs=True)
+        add_ranks(parser, "to draw, instead of those that matter")
         add_outputs(parser, "x.svg, x.pdf, x.png or x.html")
         add_theme(parser)
         parser.add_argument("--by", default="category", metavar="category|kernel",
@@ -66,7 +74,7 @@ class GanttVerb(Verb):
         parser.add_argument("--title", default=None, help="title of the picture (default: the file's name)")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.outputs import plan_outputs
+        from warplens.outputs import plan_outputs, write
         from warplens.outputs.gantt import plan_gantt
         from warplens.outputs.gantt_chart import GROUPINGS
 
@@ -79,31 +87,67 @@ class GanttVerb(Verb):
         paths = [path for path in args.output if path.lower().endswith(PAGE)]
         pages = plan_outputs(paths, tables="csv", force=args.force, inputs=inputs)
         pictures = [plan_gantt(path, force=args.force, inputs=inputs) for path in args.output if path not in paths]
-        profile = open_timeline(args)
-        is_inside = not len(profile.gpu_events()) and len(profile.table("regions")) > 0
-        if is_inside and not pictures:
-            _write_pages(args, pages, profile, f"view={time_range[0]}-{time_range[1]}" if time_range else "")
-            report_written(args.output)
-            return 0
-        if not len(profile.gpu_events()):
-            host = "warplens flamegraph TRACE --weight cpu -o x.svg shows the host's time"
-            raise WarplensError("no GPU work in this trace", hint=hint_without_gpu_work(profile) or host)
-        window = _window(profile.gpu_events(), time_range, steps)
-        _write_pages(args, pages, profile, f"view={window.start_ns}-{window.end_ns}&colour={args.by}")
-        _write_pictures(args, pictures, profile, window)
+        drawn = _of_job(args) if names_job(args) else _of_trace(args)
+        view = f"view={time_range[0]}-{time_range[1]}" if time_range else ""
+        if len(drawn.events):
+            window = _window(drawn.events, time_range, steps)
+            view = f"view={window.start_ns}-{window.end_ns}&colour={args.by}"
+            _write_pictures(args, pictures, drawn, window)
+        elif pictures or not drawn.is_inside:
+            raise WarplensError("no GPU work in this trace", hint=drawn.hint)
+        for target in pages:
+            write(target, themed(drawn.page(view), args))
         report_written(args.output)
         return 0
 
 
-def _write_pages(args: argparse.Namespace, targets: list[Target], profile: Profile, start: str) -> None:
-    """The page's own timeline, opened at the window; of a trace of regions inside kernels, its warps."""
-    from warplens.outputs import write
+@dataclass(frozen=True)
+class _Drawn:
+    """What is drawn: GPU events, and the page that has the same timeline and opens with a view."""
 
-    for target in targets:
-        write(target, themed(profile.document(command=command_line(), mode="gantt", start=start), args))
+    events: pl.DataFrame
+    page: Callable[[str], Document]
+    note: str = ""
+    """Which ranks of a job they are of; empty for one trace."""
+    is_inside: bool = False
+    """Whether there are regions inside kernels, of which there is a page without GPU work."""
+    hint: str = ""
 
 
-def _write_pictures(args: argparse.Namespace, targets: list[GanttTarget], profile: Profile, window: TimeWindow) -> None:
+def _of_trace(args: argparse.Namespace) -> _Drawn:
+    profile = open_timeline(args)
+    host = "warplens flamegraph TRACE --weight cpu -o x.svg shows the host's time"
+    return _Drawn(
+        profile.gpu_events(),
+        lambda view: profile.document(command=command_line(), mode="gantt", start=view),
+        is_inside=not len(profile.gpu_events()) and len(profile.table("regions")) > 0,
+        hint=hint_without_gpu_work(profile) or host,
+    )
+
+
+def _of_job(args: argparse.Namespace) -> _Drawn:
+    job = open_job(args)
+    note_warnings(job)
+    with spinner("reading the timelines"):
+        from warplens.profiles.job_gantt import MOST_RANKS, job_gantt_document, job_gpu_events
+        from warplens.profiles.job_timelines import ranks_that_matter
+        from warplens.ranks.merged_notes import rank_text
+
+        positions = job.positions_of(args.ranks) if args.ranks else ranks_that_matter(job, MOST_RANKS)
+        events = job_gpu_events(job, positions)
+    drawn, every = [job.job.ranks[position] for position in positions], len(job.job.ranks)
+    text = f"{rank_text(drawn)} of {every:,}" if len(drawn) < every else plural(every, "rank")
+    if len(drawn) < every and not args.ranks:
+        note(f"{text}: --ranks chooses others")
+    return _Drawn(
+        events,
+        lambda view: job_gantt_document(job, events, command=command_line(), start=view),
+        note=text,
+        hint="warplens report shows what the host does",
+    )
+
+
+def _write_pictures(args: argparse.Namespace, targets: list[GanttTarget], drawn: _Drawn, window: TimeWindow) -> None:
     from warplens.outputs.gantt import write_gantt
     from warplens.outputs.gantt_chart import make_chart
     from warplens.outputs.gantt_plot import GanttLook
@@ -112,9 +156,12 @@ def _write_pictures(args: argparse.Namespace, targets: list[GanttTarget], profil
     if not targets:
         return
     pixel_ns = window.span_ns / (args.width * args.dpi)
-    chart = make_chart(profile.gpu_events(), window, by=args.by, top=args.top, unseen_ns=pixel_ns)
+    chart = make_chart(drawn.events, window, by=args.by, top=args.top, unseen_ns=pixel_ns)
+    if len(chart.rows) > MOST_ROWS:
+        hint = "--ranks chooses fewer; a page (x.html) takes all"
+        raise UsageError(f"a picture of {len(chart.rows):,} rows cannot be read: at most {MOST_ROWS} fit", hint=hint)
     title = Path(args.trace).name if args.title is None else args.title
-    look = GanttLook(title, args.width, args.height, args.dpi, paper_of(args.theme))
+    look = GanttLook(title, args.width, args.height, args.dpi, paper_of(args.theme), drawn.note)
     for target in targets:
         write_gantt(target, chart, look)
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from warplens.cli.opening import inputs_of, note_warnings, open_timeline
+from warplens.cli.opening import inputs_of, note_warnings, open_job, open_timeline
 from warplens.cli.options import add_outputs, add_rows, add_theme, add_trace
 from warplens.cli.printing import command_line, print_out, report_written, themed
+from warplens.cli.rank_choice import names_job
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
+from warplens.errors import UsageError
+
+if TYPE_CHECKING:
+    from warplens.profiles.job import JobProfile
+    from warplens.profiles.trace import Profile
 
 KEPT_COLUMNS = {
     # by table: what is hidden last on a narrow terminal
-    "unique_kernels": ("api", "count", "total_us", "percent"),
+    "unique_kernels": ("api", "ranks", "count", "total_us", "percent"),
     "units": ("op", "kernels", "count", "median_us", "percent"),
 }
 
@@ -22,14 +29,15 @@ class UniqueVerb(Verb):
 
     How many names there are, how many with their grids, how many ops with their inputs; how many of them take most of
     the time; and per kernel which API launches it again: a library, an op of PyTorch, an extension, a Triton source, a
-    copy.
+    copy. Of a job one table: the kernels of all ranks, with the number of ranks that run each.
     """
 
     name = "unique"
     inputs = ("trace",)
+    reads_jobs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_trace(parser)
+        add_trace(parser, jobs=True)
         parser.add_argument("--table", choices=("unique", "unique_kernels", "units"), help="only this table")
         add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
         add_theme(parser)
@@ -39,13 +47,20 @@ class UniqueVerb(Verb):
         from warplens.analyses import UNIT_TABLES
         from warplens.outputs import plan_outputs, write
 
-        names = [args.table] if args.table else list(UNIT_TABLES)
+        is_job = names_job(args)
+        names = [args.table] if args.table else ["unique_kernels"] if is_job else list(UNIT_TABLES)
+        if is_job and names != ["unique_kernels"]:
+            raise UsageError(
+                f"{args.table} is a table of one trace, not of a job", hint="--rank N opens one of its ranks"
+            )
         targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=names, inputs=inputs_of(args))
-        profile = open_timeline(args)
+        profile: JobProfile | Profile = open_job(args) if is_job else open_timeline(args)
         note_warnings(profile)
         for target in targets:
             # The page is the trace's own, with these tables in it.
-            contents = (*profile.report_names, *UNIT_TABLES) if target.output.name == "html" else names
+            contents = (
+                (*profile.report_names, *(names if is_job else UNIT_TABLES)) if target.output.name == "html" else names
+            )
             write(target, themed(profile.document(contents, command=command_line()), args))
         for number, name in enumerate(names[:1] if args.json or args.csv else names):
             print_out(end="\n" if number else "")

@@ -233,7 +233,7 @@ function laneTitle(lane: LaneHeader): string {
   const thread = lane.thread_name || lane.thread;
   if (!lane.gpu) return `${lane.process_name ? `${lane.process_name} ` : ""}${lane.process} · ${thread}`;
   const name = /stream/i.test(thread) ? thread.trim() : `stream ${thread}`;
-  return `${/^GPU/.test(lane.process) ? lane.process : `GPU ${lane.process}`} · ${name}`;
+  return `${/^(GPU|rank \d)/.test(lane.process) ? lane.process : `GPU ${lane.process}`} · ${name}`;
 }
 
 /** First start and last end of some rows; null: of all. */
