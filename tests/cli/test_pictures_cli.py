@@ -18,6 +18,7 @@ Answer = tuple[int, str, str]
 Run = Callable[..., Answer]
 pytestmark = pytest.mark.usefixtures("one_cache")
 SAMPLE = next(path for path in SAMPLES if path.name == "gpt2_train_step.json.gz")
+NCCL4 = ROOT / "samples" / "ranks" / "nccl4"
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
 
 
@@ -208,6 +209,7 @@ def test_the_commands_of_the_guide_work(run: Run, tmp_path: Path, monkeypatch: p
     if words[0] == "gantt":
         pytest.importorskip("matplotlib")
     (tmp_path / "trace.json.gz").write_bytes(SAMPLE.read_bytes())
+    (tmp_path / "job").symlink_to(NCCL4)
     monkeypatch.chdir(tmp_path)
     code, _, said = run(*words)
     assert code == 0, said
@@ -256,9 +258,6 @@ def test_a_tree_of_regions_inside_kernels_leads_to_their_table(run: Run) -> None
     assert (code, printed) == (0, "")
     assert said.startswith("no GPU work in this trace\n")
     assert "show TRACE regions" in said
-
-
-NCCL4 = ROOT / "samples" / "ranks" / "nccl4"
 
 
 def labels_of(path: Path) -> list[str]:
