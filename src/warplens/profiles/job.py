@@ -84,8 +84,8 @@ class JobProfile(TablesOnDemand):
         reading: RankReading | None = None,
     ) -> None:
         self.job = job
-        self.reading = reading or RankReading()
-        """How its ranks are read again, for what is kept of none of them."""
+        self.reading = reading
+        """How its ranks are read again, for what is kept of none of them; None where they are no files."""
         self.notes = tuple(notes)
         """What the user should know of where the ranks were read: a cluster that is set up badly."""
         self.min_gain_percent = min_gain_percent
@@ -103,12 +103,14 @@ class JobProfile(TablesOnDemand):
             "findings": TableSource(lambda: findings_table(self.findings())),
             "evidence": TableSource(lambda: evidence_table(self.findings())),
         }
-        on_demand = {"unique_kernels": TableSource(self._unique_kernels, in_report=False)}
+        make = self._unique_kernels if self.reading else None
+        on_demand = {"unique_kernels": TableSource(make, in_report=False, needs="the files of the ranks")}
         return {"quality": tables["quality"]} | advice | tables | on_demand
 
     def _unique_kernels(self) -> Table:
         from warplens.ranks.tables.unique import unique_kernels_of_job
 
+        assert self.reading is not None
         groups = self.reading.each(kernel_groups_of_rank, self.job.digests)
         return unique_kernels_of_job(dict(zip(self.job.ranks, groups, strict=True)))
 

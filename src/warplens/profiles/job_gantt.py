@@ -28,6 +28,7 @@ MOST_RANKS: Final = 16
 def job_gpu_events(profile: JobProfile, positions: Sequence[int]) -> pl.DataFrame:
     """One row per GPU event of these ranks, with its `rank`; times in ns since the job's first event."""
     job = profile.job
+    assert profile.reading is not None
     read = profile.reading.each(gpu_events_of_rank, [job.digests[position] for position in positions])
     # Names as numbers: as texts they would take ten times the memory of the times.
     every = pl.concat([each.kernels.drop("name") for each in read])
@@ -47,7 +48,9 @@ def _on_clock(job: Job, position: int, read: RankEvents, kinds: Mapping[Any, Any
 
 def job_gantt_document(profile: JobProfile, events: pl.DataFrame, *, command: str, start: str) -> Document:
     """A page of the timeline alone, as of one trace: the GPUs of all ranks are its GPUs."""
-    work = Workspace(_one_trace(events, profile.source), load_categorizer(profile.reading.rules))
+    work = Workspace(
+        _one_trace(events, profile.source), load_categorizer(profile.reading.rules if profile.reading else ())
+    )
     document = profile.document(("quality", "ranks"))
     drawn = scene(work, Path(profile.source).name, document.facts.get("GPU", ""), {})
     extras = Extras(scenes=[drawn], command=command, start=start, definitions=definitions())

@@ -76,8 +76,8 @@ def _load(plan: WorkloadPlan) -> Any:
     except Exception as error:
         raise WarplensError(
             f"no tokenizer for the prompt: {_where(name, given)}",
-            hint=f"hf download {plan.model.hub} --include 'tokenizer*' --include '*.json' gets the model's; "
-            "give a folder that has one, or omit the prompt and give lengths",
+            hint=f"on a machine with internet: hf download {plan.model.hub} --include 'tokenizer*' --local-dir DIR; "
+            "then name DIR as the tokenizer, or omit the prompt and give lengths",
             options=("tokenizer", "prompt_tokens"),
         ) from error
 

@@ -94,7 +94,8 @@ class GanttVerb(Verb):
             view = f"view={window.start_ns}-{window.end_ns}&colour={args.by}"
             _write_pictures(args, pictures, drawn, window)
         elif pictures or not drawn.is_inside:
-            raise WarplensError("no GPU work in this trace", hint=drawn.hint)
+            where = "these ranks" if drawn.note else "this trace"
+            raise WarplensError(f"no GPU work in {where}", hint=drawn.hint)
         for target in pages:
             write(target, themed(drawn.page(view), args))
         report_written(args.output)
