@@ -314,14 +314,16 @@ def test_a_converted_file_beside_the_ranks_is_skipped(job: Path, capsys: pytest.
 def test_the_commands_of_the_guide_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
     text = (ROOT / "docs" / "guides" / "ranks.md").read_text("utf-8")
     (tmp_path / "samples").symlink_to(ROOT / "samples")
     monkeypatch.chdir(tmp_path)
     commands = re.findall(r"^warplens (.*samples/.+)$", text, re.MULTILINE)
-    assert [command.split()[0] for command in commands] == ["report", "advise", "show", "tree", "convert"]
+    verbs = ["report", "advise", "show", "tree", "convert", "gantt", "unique"]
+    assert [command.split()[0] for command in commands] == verbs
     for command in commands:
         assert main(shlex.split(command)) == 0
-    assert (tmp_path / "job.perfetto.json.gz").exists()
+    assert all((tmp_path / name).exists() for name in ("job.perfetto.json.gz", "job.svg", "job.html"))
     capsys.readouterr()
     assert main(shlex.split(commands[2])) == 0
     assert capsys.readouterr().out.strip() in text  # the table of ranks, as it is printed

@@ -45,7 +45,7 @@ def make_mesh(plan: WorkloadPlan, worker: Worker, config: Any) -> Any:
 
 
 def shard(module: Any, plan: WorkloadPlan, mesh: Any) -> Any:
-    """The module with its matrices cut; each rank has a part of the heads, and one that was two parameters is one."""
+    """The module with its matrices and heads cut; matrices that modules share stay shared."""
     tensor, parallel = load_torch("distributed.tensor"), load_torch("distributed.tensor.parallel")
     styles = {
         "columns": parallel.ColwiseParallel,

@@ -117,13 +117,15 @@ class _Drawn:
 
 def _of_trace(args: argparse.Namespace) -> _Drawn:
     profile = open_timeline(args)
+
+    def page(view: str) -> Document:
+        return profile.document(command=command_line(), mode="gantt", start=view)
+
+    if len(profile.gpu_events()):
+        return _Drawn(profile.gpu_events(), page)
     host = "warplens flamegraph TRACE --weight cpu -o x.svg shows the host's time"
-    return _Drawn(
-        profile.gpu_events(),
-        lambda view: profile.document(command=command_line(), mode="gantt", start=view),
-        is_inside=not len(profile.gpu_events()) and len(profile.table("regions")) > 0,
-        hint=hint_without_gpu_work(profile) or host,
-    )
+    is_inside = len(profile.table("regions")) > 0
+    return _Drawn(profile.gpu_events(), page, is_inside=is_inside, hint=hint_without_gpu_work(profile) or host)
 
 
 def _of_job(args: argparse.Namespace) -> _Drawn:
@@ -158,7 +160,7 @@ def _write_pictures(args: argparse.Namespace, targets: list[GanttTarget], drawn:
         return
     pixel_ns = window.span_ns / (args.width * args.dpi)
     chart = make_chart(drawn.events, window, by=args.by, top=args.top, unseen_ns=pixel_ns)
-    if len(chart.rows) > MOST_ROWS:
+    if drawn.note and len(chart.rows) > MOST_ROWS:
         hint = "--ranks chooses fewer; a page (x.html) takes all"
         raise UsageError(f"a picture of {len(chart.rows):,} rows cannot be read: at most {MOST_ROWS} fit", hint=hint)
     title = Path(args.trace).name if args.title is None else args.title

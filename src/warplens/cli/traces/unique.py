@@ -48,19 +48,17 @@ class UniqueVerb(Verb):
         from warplens.outputs import plan_outputs, write
 
         is_job = names_job(args)
-        names = [args.table] if args.table else ["unique_kernels"] if is_job else list(UNIT_TABLES)
-        if is_job and names != ["unique_kernels"]:
-            raise UsageError(
-                f"{args.table} is a table of one trace, not of a job", hint="--rank N opens one of its ranks"
-            )
+        every = ("unique_kernels",) if is_job else tuple(UNIT_TABLES)
+        names = [args.table] if args.table else list(every)
+        if names[0] not in every:
+            message = f"{args.table} is a table of one trace, not of a job"
+            raise UsageError(message, hint="--rank N opens one of its ranks")
         targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=names, inputs=inputs_of(args))
         profile: JobProfile | Profile = open_job(args) if is_job else open_timeline(args)
         note_warnings(profile)
         for target in targets:
             # The page is the trace's own, with these tables in it.
-            contents = (
-                (*profile.report_names, *(names if is_job else UNIT_TABLES)) if target.output.name == "html" else names
-            )
+            contents = (*profile.report_names, *every) if target.output.name == "html" else names
             write(target, themed(profile.document(contents, command=command_line()), args))
         for number, name in enumerate(names[:1] if args.json or args.csv else names):
             print_out(end="\n" if number else "")
