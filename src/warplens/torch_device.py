@@ -100,7 +100,9 @@ def _remedy(capability: tuple[int, int]) -> str:
     build = "build PyTorch from source with TORCH_CUDA_ARCH_LIST={}.{}".format(*capability)
     for first, last, version, cuda in WHEELS:
         if first <= capability <= last and platform.machine().lower() in ("x86_64", "amd64"):
-            wheel = f"pip install --force-reinstall '{version}' --index-url https://download.pytorch.org/whl/{cuda}"
+            wheel = (
+                f"install a wheel of {version} for {cuda}: pytorch.org/get-started/previous-versions has the command"
+            )
             return f"{wheel}; or {build}"
     return build
 

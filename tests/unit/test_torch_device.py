@@ -98,7 +98,7 @@ def test_a_build_without_kernels_for_the_gpu_is_one_sentence_with_its_remedies(
         "only for sm_75 sm_80 sm_86 sm_90 sm_100 sm_120 compute_120"
     )
     assert trouble.hint == (
-        "pip install --force-reinstall 'torch<2.15' --index-url https://download.pytorch.org/whl/cu126; "
+        "install a wheel of torch<2.15 for cu126: pytorch.org/get-started/previous-versions has the command; "
         "or build PyTorch from source with TORCH_CUDA_ARCH_LIST=6.1"
     )
     kepler = gpu_trouble(fake_torch(cuda="13.0", gpu=(3, 5)))
