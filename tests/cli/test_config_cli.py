@@ -10,7 +10,8 @@ import pytest
 
 from support import SAMPLES
 from warplens.cli import main
-from warplens.cli.config import KEYS, apply_settings, load_settings
+from warplens.cli.config import apply_settings
+from warplens.settings import KEYS, load_settings
 
 TRACE = next(path for path in SAMPLES if path.name == "resnet50_train.json.gz")
 Captured = pytest.CaptureFixture[str]

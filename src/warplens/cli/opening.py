@@ -6,13 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.config import load_settings
 from warplens.cli.later_modules import numpy_parts_later
 from warplens.cli.options import SHORT
 from warplens.cli.printing import note
 from warplens.cli.progress import progress
 from warplens.cli.rank_choice import given_paths, names_job
 from warplens.errors import UsageError, WarplensError
+from warplens.settings import load_settings
 from warplens.units import listed
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import argparse
 import math
 from collections.abc import Callable
 
-from warplens.cli.config import THEMES
+from warplens.settings import THEMES
 
 TERMINAL_ROWS = 30
 """Rows of a table on a terminal where `--top` is not given; elsewhere all are printed."""

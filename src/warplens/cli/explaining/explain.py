@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from warplens.cli.config import explain_lines
 from warplens.cli.options import add_json
 from warplens.cli.printing import print_line, write_bytes
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
+from warplens.settings import explain_lines
 
 
 class ExplainVerb(Verb):
