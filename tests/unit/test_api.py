@@ -134,7 +134,7 @@ def test_the_examples_in_docstrings_run(
 
 def test_the_first_things_a_user_meets_have_examples() -> None:
     assert examples("warplens")
-    assert any("TreePerfAnalyzer" in test.name for test in examples("warplens.compat"))
+    assert any("TreePerfAnalyzer" in test.name for test in examples("warplens.compat.analyzer"))
 
 
 def test_every_public_class_and_function_has_a_docstring() -> None:
@@ -151,7 +151,7 @@ def test_a_table_gives_its_rows_as_polars_dicts_and_pandas(opened: Opened) -> No
     assert frame["total_us"].tolist() == table.to_polars()["total_us"].to_list()
 
 
-WITHOUT_PANDAS = """
+HIDING_PANDAS = """
 import sys
 
 class Hiding:
@@ -161,6 +161,8 @@ class Hiding:
 
 sys.meta_path = [Hiding(finder) for finder in sys.meta_path]
 import polars, warplens
+"""
+WITHOUT_PANDAS = """
 from warplens.model.table import Table
 try:
     Table("t", "", (), polars.DataFrame()).to_pandas()
@@ -170,8 +172,32 @@ except warplens.MissingExtra as error:
 
 
 def test_a_missing_optional_package_fails_with_the_command_that_installs_it() -> None:
-    run = subprocess.run([sys.executable, "-c", WITHOUT_PANDAS], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", HIDING_PANDAS + WITHOUT_PANDAS], capture_output=True, text=True, check=True
+    )
     assert run.stdout.strip() == "Table.to_pandas() needs pandas and pyarrow | pip install 'warplens[pandas]'"
+
+
+REPORT_WITHOUT_PANDAS = """
+sheets = warplens.generate_perf_report_pytorch(sys.argv[1], use_kernel_name_categories=True)
+print(*sheets)
+try:
+    sheets["gpu_timeline"]
+except warplens.MissingExtra as error:
+    print(error)
+"""
+
+
+def test_tracelens_workbook_is_written_without_pandas_and_its_frames_say_what_to_install(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "t.json", GRAPH)
+    program = [sys.executable, "-c", HIDING_PANDAS + REPORT_WITHOUT_PANDAS, str(trace)]
+    names, sentence = subprocess.run(program, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert names.split()[0] == "gpu_timeline"
+    assert sentence == "a frame in TraceLens' form needs pandas: pip install 'warplens[pandas]'"
+    openpyxl: Any = pytest.importorskip("openpyxl")
+    book = openpyxl.load_workbook(tmp_path / "t_perf_report.xlsx")
+    assert book.sheetnames == names.split()
+    assert [cell.value for cell in book["gpu_timeline"][1]] == ["type", "time ms", "percent"]
 
 
 def test_report_writes_every_output_and_returns_the_profile(tmp_path: Path) -> None:
@@ -210,90 +236,6 @@ def test_options_reach_the_tables(tmp_path: Path) -> None:
     profile = warplens.report(trace, short_us=6, gap_us=21, cache=False)
     assert profile.table("short_kernels").frame["count"].sum() == 1
     assert profile.table("gaps").frame["gap_us"].to_list() == [25.0]
-
-
-def analyzer(folder: Path, **options: Any) -> warplens.TreePerfAnalyzer:
-    return warplens.TreePerfAnalyzer(write_trace(folder / "trace.json", GRAPH), **options)
-
-
-def test_the_analyzer_has_no_kernel_category_anywhere_by_default(tmp_path: Path) -> None:
-    plain = analyzer(tmp_path)
-    frames = [
-        plain.get_df_gpu_timeline(),
-        plain.get_df_kernels(),
-        plain.get_df_kernel_launchers(),
-        plain.get_df_kernel_launchers_summary(),
-    ]
-    for frame in frames:
-        assert len(frame)
-        assert "kernel_category" not in frame.columns
-
-
-def test_the_analyzer_groups_each_graph_launch_by_category_when_asked(tmp_path: Path) -> None:
-    """The two graph launches hold 95 µs: products 65, an unknown kernel 20, an addition 10."""
-    with_categories = analyzer(tmp_path, use_kernel_name_categories=True)
-    summary = with_categories.get_df_kernel_launchers_summary()
-    graph = (
-        summary.filter(pl.col("op") == "cudaGraphLaunch")
-        .select("kernel_category", "count", "total_us", "percent_of_op")
-        .rows()
-    )
-    assert [row[:3] for row in graph] == [("GEMM", 2, 65.0), ("Other", 1, 20.0), ("Elementwise", 1, 10.0)]
-    assert [row[3] for row in graph] == pytest.approx([100 * 65 / 95, 100 * 20 / 95, 100 * 10 / 95], abs=1e-6)
-    assert "kernel_category" in with_categories.get_df_kernels().columns
-
-
-def test_launchers_are_single_calls_in_order_with_the_category_that_takes_most_time(tmp_path: Path) -> None:
-    frame = analyzer(tmp_path, use_kernel_name_categories=True).get_df_kernel_launchers()
-    assert frame.select("op", "count", "total_us", "kernel_category").rows() == [
-        ("cudaGraphLaunch", 2, 40.0, "GEMM"),
-        ("aten::add", 1, 5.0, "Elementwise"),
-        ("cudaGraphLaunch", 2, 55.0, "GEMM"),
-    ]
-
-
-def test_the_launcher_summary_without_categories_has_a_row_per_launching_op(tmp_path: Path) -> None:
-    rows = analyzer(tmp_path).get_df_kernel_launchers_summary().select("op", "count", "kernel_us").rows()
-    assert rows == [("cudaGraphLaunch", 2, 95.0), ("aten::add", 1, 5.0)]
-
-
-def sheet_texts(path: Path) -> str:
-    with ZipFile(path) as book:
-        return "".join(book.read(name).decode() for name in book.namelist() if name.endswith(".xml"))
-
-
-def test_the_perf_report_is_without_categories_by_default(tmp_path: Path) -> None:
-    trace = write_trace(tmp_path / "trace.json", GRAPH)
-    frames = warplens.generate_perf_report_pytorch(
-        trace, output_xlsx_path=tmp_path / "r.xlsx", output_csvs_dir=tmp_path / "csvs"
-    )
-    assert "kernels" in frames
-    assert not {"kernel_categories", "launch_categories"} & set(frames)
-    assert not any("kernel_category" in frame.columns for frame in frames.values())
-    assert {path.stem for path in (tmp_path / "csvs").iterdir()} == set(frames)
-    for path in (tmp_path / "csvs").iterdir():
-        assert "kernel_category" not in path.read_text(), path.name
-    assert "kernel_category" not in sheet_texts(tmp_path / "r.xlsx")
-
-
-def test_the_perf_report_with_categories_has_the_percent_of_graph_time(tmp_path: Path) -> None:
-    trace = write_trace(tmp_path / "trace.json", GRAPH)
-    frames = warplens.generate_perf_report_pytorch(
-        trace, use_kernel_name_categories=True, output_xlsx_path=tmp_path / "r.xlsx", output_csvs_dir=tmp_path / "csvs"
-    )
-    assert "kernel_category" in frames["kernels"].columns
-    first = frames["launch_categories"].row(0, named=True)
-    assert (first["op"], first["kernel_category"]) == ("cudaGraphLaunch", "GEMM")
-    assert first["percent_of_op"] == pytest.approx(100 * 65 / 95, abs=1e-6)
-    written = csv_rows(tmp_path / "csvs" / "launch_categories.csv")
-    assert [row["kernel_category"] for row in written] == frames["launch_categories"]["kernel_category"].to_list()
-    assert "kernel_category" in sheet_texts(tmp_path / "r.xlsx")
-
-
-def test_the_perf_report_writes_nothing_unless_paths_are_given(tmp_path: Path) -> None:
-    trace = write_trace(tmp_path / "trace.json", GRAPH)
-    warplens.generate_perf_report_pytorch(trace, use_kernel_name_categories=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
 
 
 def categories(profile: warplens.Profile) -> dict[str, str]:

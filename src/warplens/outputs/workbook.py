@@ -44,12 +44,16 @@ _CREATED = datetime(1980, 1, 1)
 
 def workbook_bytes(document: Document) -> bytes:
     """The whole workbook; the same document gives the same bytes."""
+    return plain_workbook_bytes([_about(document), *document.tables, _columns(document)])
+
+
+def plain_workbook_bytes(tables: Sequence[Table]) -> bytes:
+    """A workbook with a sheet per table and nothing else."""
     import xlsxwriter
     from xlsxwriter.exceptions import FileSizeError
 
     from warplens.outputs.sheet_rows import RowSheet, quickly_packed
 
-    tables = [_about(document), *document.tables, _columns(document)]
     titles = [table.name for table in tables]
     names = unique_names(titles, forbidden=FORBIDDEN_IN_SHEET_NAME, limit=MAX_SHEET_NAME)
     buffer = io.BytesIO()
