@@ -133,6 +133,14 @@ def test_a_trace_without_ops_has_the_timeline_and_its_kernels_only() -> None:
     ]
 
 
+def test_a_cut_trace_is_reported_with_a_warning(tmp_path: Path) -> None:
+    trace = tmp_path / "t.json"
+    trace.write_text(json.dumps({"traceEvents": LAYER})[:-60])
+    with pytest.warns(UserWarning, match=r"t\.json: the file ends early"):
+        sheets = warplens.generate_perf_report_pytorch(trace)
+    assert len(sheets["ops_summary"]) > 0
+
+
 # --- frames
 
 
@@ -343,7 +351,8 @@ def secret(sheets: Any) -> str:
 
 def test_rules_decide_the_category_of_a_kernel_in_both_functions(made: Make, tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text(MINE)
-    for rules in ([warplens.Rule("Mine", contains="secret")], [tmp_path / "rules.toml"], tmp_path / "rules.toml"):
+    mine = warplens.Rule("Mine", contains="secret")
+    for rules in (mine, [mine], [tmp_path / "rules.toml"], tmp_path / "rules.toml"):
         analyzer = made(GRAPH, use_kernel_name_categories=True, rules=rules)
         assert "Mine" in analyzer.get_df_kernels()["kernel_category"].tolist()
         trace = tmp_path / "trace.json"
@@ -383,6 +392,34 @@ def test_other_classes_can_be_imported_and_raise_one_sentence_with_our_verb(name
             warplens.UsageError, match=rf"^TraceLens' {name} is not in this interface; use warplens \w+"
         ):
             use()
+
+
+def test_every_public_name_of_tracelens_can_be_imported() -> None:
+    for name in [
+        "TreePerfAnalyzer",
+        "JaxTreePerfAnalyzer",
+        "GPUEventAnalyser",
+        "PytorchGPUEventAnalyser",
+        "JaxGPUEventAnalyser",
+        "JaxAnalyses",
+        "TraceFuse",
+        "TraceToTree",
+        "JaxTraceToTree",
+        "NcclAnalyser",
+        "JaxNcclAnalyser",
+        "PerfModel",
+        "EventReplay",
+        "EventReplayer",
+        "DataLoader",
+        "TraceEventUtils",
+        "JaxProfileProcessor",
+        "TraceDiff",
+        "Reporting",
+    ]:
+        assert getattr(compat, name).__doc__
+    assert compat.Reporting.generate_perf_report_pytorch is warplens.generate_perf_report_pytorch
+    with pytest.raises(AttributeError, match="no attribute 'anything'"):
+        _ = compat.anything
 
 
 def test_the_tree_and_its_methods_raise_one_sentence_with_our_verb(made: Make) -> None:

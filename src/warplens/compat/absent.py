@@ -13,6 +13,11 @@ TIMELINE: Final = "warplens show TRACE timeline"
 ROOFLINE: Final = "warplens show TRACE roofline"
 REPLAY: Final = "warplens replay plan TRACE"
 
+MODELS: Final = (
+    "GEMM", "SDPA", "CONV", "GroupedGemm", "Normalization", "UnaryElementwise", "BinaryElementwise", "Reduce",
+    "extract_sdpa_cfg", "name2bpe",
+)  # fmt: skip
+
 CLASSES: Final = {
     # public names of TraceLens' package and modules: what to use instead
     "NcclAnalyser": COLLECTIVES,
@@ -30,10 +35,7 @@ CLASSES: Final = {
     "EventReplay": REPLAY,
     "EventReplayer": REPLAY,
     "PerfModel": ROOFLINE,
-    **dict.fromkeys(
-        ("GEMM", "SDPA", "CONV", "GroupedGemm", "Normalization", "UnaryElementwise", "BinaryElementwise", "Reduce"),
-        ROOFLINE,
-    ),
+    **dict.fromkeys(MODELS, ROOFLINE),
     "DataLoader": "warplens.open(TRACE)",
     "TraceEventUtils": "warplens.categories.load_categorizer()",
     "JaxProfileProcessor": "warplens.open(TRACE)",

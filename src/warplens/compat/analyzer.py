@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from warplens.api import open as open_profile
+from warplens.categories import Rule
 from warplens.compat import launchers, metrics, unified
 from warplens.compat.absent import METHODS, TREE, absent, refuse
 from warplens.compat.calls import Calls
@@ -28,23 +30,30 @@ KINETO_CATEGORIES: Final = {
     "op": "cpu_op", "runtime": "cuda_runtime", "kernel": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset",
     "python": "python_function", "module": "python_function", "annotation": "user_annotation",
 }  # fmt: skip
+INCOMPLETE: Final = frozenset({"truncated", "damaged"})
+"""Notes on files of which a part is missing."""
+OneOrMore: TypeAlias = Rules | Rule | AnyPath
+"""Kernel-category rules: one, or several."""
 ROWS_OF: Final = "df_kernel_launchers"
 
 
-def open_trace(path: AnyPath, *, rules: Rules, cache: bool, captures: AnyPath | None = None) -> Profile:
+def open_trace(path: AnyPath, *, rules: OneOrMore, cache: bool, captures: AnyPath | None = None) -> Profile:
     """The trace with the settings of `warplens.toml` where none are given, as the command line opens it."""
     if not isinstance(path, (str, os.PathLike)):
         absent("TraceToTree", TREE)
     settings = {name: setting.value for name, setting in load_settings().items()}
-    given = [rules] if isinstance(rules, (str, os.PathLike)) else list(rules)
-    files = settings["rules"]
-    return open_profile(
+    given = [rules] if isinstance(rules, (str, os.PathLike, Rule)) else [*rules]
+    profile = open_profile(
         path,
-        rules=given or [*files],
+        rules=given or [*settings["rules"]],
         gpu=str(settings["gpu"]),
         cache=cache,
         graph_captures=[] if captures is None else [captures],
     ).with_timeline()
+    for note in profile.trace.quality.notes:
+        if note.code in INCOMPLETE:  # frames have no place to say it
+            warnings.warn(f"{path}: {note.message}", stacklevel=3)
+    return profile
 
 
 class of_launchers:  # noqa: N801 - a decorator
@@ -141,7 +150,7 @@ class TreePerfAnalyzer:
         *,
         capture_trace_filepath: AnyPath | None = None,
         use_kernel_name_categories: bool = False,
-        rules: Rules = (),
+        rules: OneOrMore = (),
         cache: bool = True,
     ) -> None:
         refuse(
@@ -225,6 +234,7 @@ class TreePerfAnalyzer:
             include_kernel_details=include_kernel_details,
             include_call_stack=include_call_stack,
             include_first_occurrence_time=include_first_occurrence_time,
+            args_cols=args_cols or INPUTS,
         ).to_pandas()
 
     @of_launchers

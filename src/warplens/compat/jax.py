@@ -9,7 +9,7 @@ import numpy as np
 
 from warplens.compat import launchers
 from warplens.compat.absent import absent, refuse
-from warplens.compat.analyzer import TreePerfAnalyzer, of_launchers
+from warplens.compat.analyzer import OneOrMore, TreePerfAnalyzer, of_launchers
 from warplens.compat.calls import Calls, Inputs
 from warplens.compat.frame import Frame
 from warplens.compat.launchers import DETAILS
@@ -17,7 +17,7 @@ from warplens.compat.names import AGGREGATES, CATEGORY, DIRECT, INPUTS, JAX_CATE
 from warplens.compat.report import handed_out, read_arch, write_sheets
 from warplens.compat.timeline import timeline_rows
 from warplens.model.kinds import CODE
-from warplens.profiles.options import AnyPath, Rules
+from warplens.profiles.options import AnyPath
 
 UNCATEGORIZED: Final = "Uncategorized Events/XLA"
 ATTENTION: Final = "FA "
@@ -199,7 +199,7 @@ def generate_perf_report_jax(
     enable_origami: bool = False,
     *,
     use_kernel_name_categories: bool = False,
-    rules: Rules = (),
+    rules: OneOrMore = (),
     cache: bool = True,
 ) -> Mapping[str, Any]:
     """Writes TraceLens' workbook of a JAX profile and returns its sheets as pandas frames by name.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from warplens.compat.calls import Calls
+from warplens.compat.calls import Calls, Inputs
 from warplens.compat.frame import Aggregate, Frame, aggregate_of
 from warplens.compat.names import (
     CATEGORY,
@@ -50,6 +50,7 @@ def launchers(
     include_kernel_details: bool = False,
     include_call_stack: bool = False,
     include_first_occurrence_time: bool = False,
+    args_cols: Sequence[str] = INPUTS,
     detect_recompute: bool = False,
     with_categories: bool = False,
 ) -> Frame:
@@ -61,7 +62,7 @@ def launchers(
             **_times(calls, row),
             **overlaps(calls).of(calls.direct.of(row)),
             **({"ts": start[row] / 1000} if include_first_occurrence_time else {}),
-            **calls.inputs(row).named(),
+            **_chosen(calls.inputs(row), args_cols),
             **({**calls.numbers(row), "external_id": calls.external_id(row)} if id_cols else {}),
             **(_details(calls, row, include_call_stack) if include_kernel_details else {}),
             **calls.place(row),
@@ -70,6 +71,12 @@ def launchers(
         }
         for row in rows
     )
+
+
+def _chosen(inputs: Inputs, names: Sequence[str]) -> dict[str, Any]:
+    """Some of the inputs; TraceLens has a column for any name, also for one that is not recorded."""
+    named = inputs.named()
+    return {name: named.get(name) for name in names}
 
 
 def _times(calls: Calls, row: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from warplens.compat import launchers, metrics, unified
 from warplens.compat.absent import refuse
-from warplens.compat.analyzer import TreePerfAnalyzer
+from warplens.compat.analyzer import OneOrMore, TreePerfAnalyzer
 from warplens.compat.frame import Frame
 from warplens.compat.kernels import kernel_summary as summary_of_kernels
 from warplens.compat.kernels import short_kernels
@@ -32,7 +32,7 @@ from warplens.errors import FormatError, MissingExtra, UsageError
 from warplens.files import check_inputs, whole_files
 from warplens.hardware import gpu_named
 from warplens.outputs.workbook import plain_workbook_bytes
-from warplens.profiles.options import AnyPath, Rules
+from warplens.profiles.options import AnyPath
 
 OVERLAPPING: Final = "_kl_overlap"
 COSTED_BACKWARD: Final = frozenset(
@@ -94,7 +94,7 @@ def generate_perf_report_pytorch(
     include_call_stack: bool = False,
     *,
     use_kernel_name_categories: bool = False,
-    rules: Rules = (),
+    rules: OneOrMore = (),
     cache: bool = True,
 ) -> Mapping[str, Any]:
     """Writes TraceLens' workbook and returns its sheets as pandas frames by name.
