@@ -56,8 +56,8 @@ def open_trace(path: AnyPath, *, rules: OneOrMore, cache: bool, captures: AnyPat
     return profile
 
 
-class of_launchers:  # noqa: N801 - a decorator
-    """Makes a method of a function of the frame of launchers.
+class of_launchers:  # noqa: N801 - reads like a function
+    """A method made of a function of the frame of launchers.
 
     The frame is the analyzer's own where none is given. With one, the method can be called on the class too.
     """
@@ -66,6 +66,9 @@ class of_launchers:  # noqa: N801 - a decorator
         self.function = function
         self.__doc__ = function.__doc__
 
+    def __set_name__(self, owner: type[TreePerfAnalyzer], name: str) -> None:
+        self.name = name
+
     def __get__(self, analyzer: TreePerfAnalyzer | None, owner: type[TreePerfAnalyzer]) -> Callable[..., Any]:
         def method(df_kernel_launchers: Any = None, *args: Any, **named: Any) -> Any:
             if isinstance(df_kernel_launchers, str):  # the frame was left out, not what comes after it
@@ -73,13 +76,13 @@ class of_launchers:  # noqa: N801 - a decorator
             if df_kernel_launchers is not None:
                 return self.function(Frame.of_pandas(df_kernel_launchers), *args, **named).to_pandas()
             if analyzer is None:
-                raise UsageError(f"{self.function.__name__} on the class needs the frame of get_df_kernel_launchers()")
+                raise UsageError(f"{self.name} on the class needs the frame of get_df_kernel_launchers()")
             return self.function(analyzer.launchers_frame(), *args, **named).to_pandas()
 
         parameters = list(inspect.signature(self.function).parameters.values())
         first = inspect.Parameter(ROWS_OF, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
         method.__signature__ = inspect.Signature([first, *parameters[1:]])  # type: ignore[attr-defined]
-        method.__name__, method.__doc__ = self.function.__name__, self.function.__doc__
+        method.__name__, method.__doc__ = self.name, self.__doc__
         return method
 
 
@@ -237,51 +240,12 @@ class TreePerfAnalyzer:
             args_cols=args_cols or INPUTS,
         ).to_pandas()
 
-    @of_launchers
-    def get_df_kernel_launchers_summary(frame: Frame) -> Frame:  # noqa: N805
-        """Launchers by name, with their share of all time; by name and kernel category where the frame has these."""
-        return launchers.summary(frame)
-
-    @of_launchers
-    def get_df_kernel_launchers_summary_by_category(frame: Frame) -> Frame:  # noqa: N805
-        """Launchers by the category of their op."""
-        return launchers.summary_by_category(frame)
-
-    @of_launchers
-    def get_df_kernel_launchers_summary_by_category_module(frame: Frame) -> Frame:  # noqa: N805
-        """Launchers by the category of their op and the module around them."""
-        return launchers.summary_by_category(frame, with_module=True)
-
-    @of_launchers
-    def get_df_kernel_launchers_summary_module(frame: Frame) -> Frame:  # noqa: N805
-        """Launchers by name and the module around them."""
-        return launchers.summary_module(frame)
-
-    @of_launchers
-    def get_df_kernel_launchers_summary_by_shape(frame: Frame, name: str = "") -> Frame:  # noqa: N805
-        """The launchers of one name by the shapes, types and strides of their inputs."""
-        return launchers.summary_by_shape(frame, name)
-
-    @of_launchers
-    def get_df_kernel_launchers_unique_args(
-        frame: Frame,  # noqa: N805
-        event_name: str | None = None,
-        agg_metrics: Sequence[Aggregate] = ("mean",),
-        include_pct: bool = False,
-        group_by_num_kernels: bool = False,
-        group_by_parent_module: bool = False,
-        include_overlapping_kernels: bool = False,
-    ) -> Frame:
-        """Launchers by name, arguments and thread."""
-        return launchers.unique_args(
-            frame,
-            event_name,
-            agg_metrics,
-            include_pct=include_pct,
-            group_by_num_kernels=group_by_num_kernels,
-            group_by_parent_module=group_by_parent_module,
-            include_overlapping_kernels=include_overlapping_kernels,
-        )
+    get_df_kernel_launchers_summary = of_launchers(launchers.summary)
+    get_df_kernel_launchers_summary_by_category = of_launchers(launchers.summary_by_category)
+    get_df_kernel_launchers_summary_by_category_module = of_launchers(launchers.summary_by_category_module)
+    get_df_kernel_launchers_summary_module = of_launchers(launchers.summary_module)
+    get_df_kernel_launchers_summary_by_shape = of_launchers(launchers.summary_by_shape)
+    get_df_kernel_launchers_unique_args = of_launchers(launchers.unique_args)
 
     def get_df_kernels(
         self, launcher_detail: bool = False, cpu_op_detail: bool = True, nn_module_detail: bool = False
@@ -319,26 +283,9 @@ class TreePerfAnalyzer:
             args_cols=args_cols,
         ).to_pandas()
 
-    def metrics_frame(
-        self,
-        events: Iterable[Mapping[str, Any] | int],
-        *,
-        bwd: bool = False,
-        non_data_mov: bool = False,
-        include_kernel_details: bool = False,
-        include_args: bool = False,
-        args_cols: Sequence[str] | None = None,
-    ) -> Frame:
+    def metrics_frame(self, events: Iterable[Mapping[str, Any] | int], **options: Any) -> Frame:
         return metrics.perf_metrics(
-            self.calls,
-            _rows(events),
-            bwd=bwd,
-            non_data_mov=non_data_mov,
-            include_kernel_details=include_kernel_details,
-            include_args=include_args,
-            args_cols=args_cols or INPUTS,
-            arch=self.limits,
-            detect_recompute=self.detect_recompute,
+            self.calls, _rows(events), **options, arch=self.limits, detect_recompute=self.detect_recompute
         )
 
     def build_df_fwd_perf_metrics(self, events: Iterable[Mapping[str, Any]]) -> Any:

@@ -58,6 +58,23 @@ def averages(timeline: Frame) -> Frame:
     return grouped
 
 
+def summary_per_gpu(frame: Frame) -> Frame:
+    """Kernels by name, in all and per GPU."""
+    return _per_gpu(launchers.summary(frame), frame)
+
+
+def category_per_gpu(frame: Frame) -> Frame:
+    """Kernels by category, in all and per GPU."""
+    return _per_gpu(launchers.summary_by_category(frame), frame)
+
+
+def _per_gpu(summed: Frame, frame: Frame) -> Frame:
+    if frame:
+        count = max(1, len(set(frame["pid"])))
+        summed["time ms per gpu"] = [ms / count for ms in summed[f"{DIRECT}_ms"]]
+    return summed
+
+
 class JaxTreePerfAnalyzer(TreePerfAnalyzer):
     """TraceLens' frames about one JAX profile: a row per kernel, sums by name, category and GPU.
 
@@ -158,15 +175,8 @@ class JaxTreePerfAnalyzer(TreePerfAnalyzer):
             args_cols=args_cols or INPUTS,
         ).to_pandas()
 
-    @of_launchers
-    def get_df_kernel_launchers_summary(frame: Frame) -> Frame:  # noqa: N805
-        """Kernels by name, in all and per GPU."""
-        return per_gpu(launchers.summary, frame)
-
-    @of_launchers
-    def get_df_kernel_launchers_summary_by_category(frame: Frame) -> Frame:  # noqa: N805
-        """Kernels by category, in all and per GPU."""
-        return per_gpu(launchers.summary_by_category, frame)
+    get_df_kernel_launchers_summary = of_launchers(summary_per_gpu)
+    get_df_kernel_launchers_summary_by_category = of_launchers(category_per_gpu)
 
     def get_df_xla_perf(self, df_xla_events: Any = None) -> Any:
         """The bytes of a fusion's operands, which are not recorded here: raises the sentence."""
@@ -177,15 +187,6 @@ class JaxTreePerfAnalyzer(TreePerfAnalyzer):
 
     def unified_frame(self, **options: Any) -> Frame:
         absent("JaxTreePerfAnalyzer.build_df_unified_perf_table", COSTS)
-
-
-def per_gpu(summary: Any, frame: Frame) -> Frame:
-    if not frame.height:
-        return Frame()
-    count = len(set(frame["pid"]))
-    summed: Frame = summary(frame)
-    summed["time ms per gpu"] = [ms / count for ms in summed[f"{DIRECT}_ms"]]
-    return summed
 
 
 def generate_perf_report_jax(
@@ -220,13 +221,13 @@ def generate_perf_report_jax(
         "gpu_timeline": timeline,
         "gpu_events_averages": averages(timeline),
         "kernel_launchers": frame,
-        "kernel_launchers_summary": per_gpu(launchers.summary, frame),
-        "kernel_launchers_summary_by_category": per_gpu(launchers.summary_by_category, frame),
+        "kernel_launchers_summary": summary_per_gpu(frame),
+        "kernel_launchers_summary_by_category": category_per_gpu(frame),
         "kernel_launchers_unique_args": launchers.unique_args(frame, agg_metrics=AGGREGATES, include_pct=True),
     }
     of_xla = frame.where([category == UNCATEGORIZED for category in frame.get(CATEGORY, ())])
     if of_xla.height:
         names = ["".join(letter for letter in name if not letter.isdigit()) for name in of_xla["name"]]
-        sheets["xla_summary"] = per_gpu(launchers.summary, Frame({**of_xla, "name": names}))
+        sheets["xla_summary"] = summary_per_gpu(Frame({**of_xla, "name": names}))
     write_sheets(sheets, profile_path, output_xlsx_path, output_csvs_dir, ending=".xplane.pb")
     return handed_out(sheets)

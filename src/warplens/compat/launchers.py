@@ -139,16 +139,24 @@ def by_kernel_category(frame: Frame) -> Frame:
     return Frame.of_rows(rows) if rows else frame
 
 
-def summary_by_category(frame: Frame, *, with_module: bool = False) -> Frame:
-    keys = [key for key in (CATEGORY, *(("parent_module",) if with_module else ()), RECOMPUTED) if key in frame]
-    chosen: dict[str, Sequence[Aggregate]] = {DIRECT: ["sum", "count"]}
-    if with_module and "call_stack" in frame:
-        chosen["call_stack"] = ["first"]
-    grouped = _summed(frame, keys, chosen)
+def summary_by_category(frame: Frame) -> Frame:
+    """Launchers by the category of their op."""
+    return _by_category(frame, (CATEGORY, RECOMPUTED), {})
+
+
+def summary_by_category_module(frame: Frame) -> Frame:
+    """Launchers by the category of their op and the module around them, where the frame has it."""
+    return _by_category(frame, (CATEGORY, "parent_module", RECOMPUTED), {"call_stack": ["first"]})
+
+
+def _by_category(frame: Frame, keys: Sequence[str], more: dict[str, Sequence[Aggregate]]) -> Frame:
+    chosen = {name: how for name, how in ({DIRECT: ["sum", "count"]} | more).items() if name in frame}
+    grouped = _summed(frame, [key for key in keys if key in frame], chosen)
     return grouped.only(name for name in grouped if name != f"{DIRECT}_sum")
 
 
 def summary_module(frame: Frame) -> Frame:
+    """Launchers by name and the module around them, where the frame has it."""
     keys = [key for key in ("name", "parent_module") if key in frame]
     chosen: dict[str, Sequence[Aggregate]] = {
         DIRECT: ["sum", "count"], CATEGORY: ["set"], SUBTREE: ["sum", "count"], "call_stack": ["first"],
@@ -169,7 +177,8 @@ def _summed(frame: Frame, keys: Sequence[str], chosen: Mapping[str, Sequence[Agg
     return grouped.with_shares(f"{DIRECT}_ms", PERCENT, CUMULATIVE)
 
 
-def summary_by_shape(frame: Frame, name: str) -> Frame:
+def summary_by_shape(frame: Frame, name: str = "") -> Frame:
+    """The launchers of one name by the shapes, types and strides of their inputs."""
     if not frame:
         return Frame()
     part = frame.where([given == name for given in frame["name"]])
@@ -191,7 +200,6 @@ def unique_args(
     frame: Frame,
     event_name: str | None = None,
     agg_metrics: Sequence[Aggregate] = ("mean",),
-    *,
     include_pct: bool = False,
     group_by_num_kernels: bool = False,
     group_by_parent_module: bool = False,
