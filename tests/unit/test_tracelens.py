@@ -254,7 +254,8 @@ def test_kernels_have_their_launch_and_op(made: Make) -> None:
 def test_costs_are_those_of_the_events_that_are_given(made: Make) -> None:
     analyzer = made(LAYER)
     products = [event for event in analyzer.tree.events if event["name"] == "aten::mm"]
-    costs = analyzer.build_df_perf_metrics(products, include_kernel_details=True)
+    costs = analyzer.build_df_perf_metrics(products, include_kernel_details=True, include_args=True)
+    assert costs["Input Dims"].tolist() == [[[128, 64], [64, 32]]] * 2
     flop, moved = 2 * 128 * 64 * 32, 2 * (128 * 64 + 64 * 32 + 128 * 32)
     assert costs["GFLOPS"].tolist() == [flop / 1e9] * 2
     assert costs["TFLOPS/s"].tolist() == pytest.approx([flop / 10e6, flop / 20e6])
@@ -555,6 +556,8 @@ def test_a_jax_profile_has_a_row_per_kernel_and_sums_per_gpu(tmp_path: Path) -> 
         kernels["total_direct_kernel_time"].sum() / 1000
     )
     assert sheets["gpu_timeline"]["gpu_pid"].unique().tolist() == [1]
+    split = compat.JaxTreePerfAnalyzer(profile, use_kernel_name_categories=True).get_df_kernel_launchers_summary()
+    assert {"GEMM", "Layout Transform"} < set(split["kernel_category"])
     analyzer = compat.JaxTreePerfAnalyzer.from_file(
         profile_filepath=profile, kernel_metadata_keyword_filters=["dot_general"]
     )

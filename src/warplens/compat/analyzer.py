@@ -280,7 +280,7 @@ class TreePerfAnalyzer:
             non_data_mov=non_data_mov,
             include_kernel_details=include_kernel_details,
             include_args=include_args,
-            args_cols=args_cols,
+            args_cols=args_cols or INPUTS,
         ).to_pandas()
 
     def metrics_frame(self, events: Iterable[Mapping[str, Any] | int], **options: Any) -> Frame:

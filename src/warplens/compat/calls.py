@@ -93,6 +93,15 @@ class Calls:
         return self.gpu["kernel"].to_list()
 
     @cached_property
+    def category(self) -> list[str]:
+        return self.gpu["kernel_category"].to_list()
+
+    @cached_property
+    def caller(self) -> list[str]:
+        """The name of the op, or of the launch, that each GPU event is booked on."""
+        return self.gpu["op"].to_list()
+
+    @cached_property
     def op(self) -> Ints:
         """The innermost op around the launch of each GPU event; -1 for none."""
         return self.gpu["op_row"].to_numpy().astype(np.int64)

@@ -129,11 +129,12 @@ class JaxTreePerfAnalyzer(TreePerfAnalyzer):
     def _row(self, event: int) -> dict[str, Any]:
         calls = self.calls
         duration_us, launch = int(calls.dur_ns[event]) / 1000, int(calls.launch[event])
-        start_ns = int(calls.trace.ints("start_ns")[launch]) if launch >= 0 else None
+        launched_ns = int(calls.trace.ints("start_ns")[launch]) if launch >= 0 else None
+        latency_us = float("nan") if launched_ns is None else (int(calls.start_ns[event]) - launched_ns) / 1000
         row = {
             "name": calls.kernel[event],
             "UID": calls.uid[event],
-            CATEGORY: jax_category(calls.kernel[event], calls.gpu["op"][event]),
+            CATEGORY: jax_category(calls.kernel[event], calls.caller[event]),
             DIRECT: duration_us,
             SUBTREE: duration_us,
             "direct_kernel_count": 1,
@@ -141,11 +142,9 @@ class JaxTreePerfAnalyzer(TreePerfAnalyzer):
             "tid": calls.stream_of(event),
             **Inputs((), (), (), ()).named(),
             DETAILS: [{"name": calls.kernel[event], "dur": duration_us, "operands": NOT_RECORDED}],
-            "GPU_kernel_launch_latency": float("nan")
-            if start_ns is None
-            else (int(calls.start_ns[event]) - start_ns) / 1000,
+            "GPU_kernel_launch_latency": latency_us,
         }
-        return row | ({KERNEL_CATEGORY: calls.gpu["kernel_category"][event]} if self.use_kernel_name_categories else {})
+        return row | ({KERNEL_CATEGORY: calls.category[event]} if self.use_kernel_name_categories else {})
 
     def _has_keyword(self, event: int) -> bool:
         """Whether the instruction of a kernel or a scope around it contains one of the keywords."""

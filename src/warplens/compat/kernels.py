@@ -32,7 +32,7 @@ def kernels(
 
     def rows() -> Iterator[dict[str, Any]]:
         kinds = calls.gpu["kind"].to_numpy()
-        geometry, categories = calls.gpu["geometry"].to_list(), calls.gpu["kernel_category"].to_list()
+        geometry = calls.gpu["geometry"].to_list()
         for event in np.flatnonzero(kinds == CODE["kernel"]).tolist():
             launch, op, module = int(calls.launch[event]), int(calls.op[event]), int(calls.module[event])
             row = _kernel(calls, event)
@@ -43,7 +43,7 @@ def kernels(
                 row |= _parent(calls, event, op)
             if nn_module_detail and module >= 0:
                 row |= _module(calls, event, module)
-            yield row | ({KERNEL_CATEGORY: categories[event]} if with_categories else {})
+            yield row | ({KERNEL_CATEGORY: calls.category[event]} if with_categories else {})
 
     return Frame.of_rows(rows())
 

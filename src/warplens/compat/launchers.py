@@ -104,14 +104,14 @@ def _categories(calls: Calls, events: Ints) -> dict[str, Any]:
     """The µs of each kernel category among the kernels of a launcher, and the category with most of them."""
     times: dict[str, float] = {}
     for event in events.tolist():
-        category = calls.gpu["kernel_category"][event]
+        category = calls.category[event]
         times[category] = times.get(category, 0.0) + int(calls.dur_ns[event]) / 1000
     return {KERNEL_CATEGORY: max(sorted(times), key=times.__getitem__), CATEGORY_TIMES: times}
 
 
 def summary(frame: Frame) -> Frame:
     """Launchers by name; where they have kernel categories, each name by category, with the percent of its time."""
-    if KERNEL_CATEGORY in frame:
+    if CATEGORY_TIMES in frame:
         frame = by_kernel_category(frame)
     keys = ["name", *(key for key in (RECOMPUTED, KERNEL_CATEGORY) if key in frame)]
     chosen: dict[str, Sequence[Aggregate]] = {DIRECT: ["sum", "count"], CATEGORY: ["set"], SUBTREE: ["sum"]}
