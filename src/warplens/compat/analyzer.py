@@ -301,11 +301,11 @@ class TreePerfAnalyzer:
     ) -> dict[str, Any]:
         """FLOPs, bytes, time and rates of one event."""
         refuse({"perf_model_class": perf_model_class})
-        found = list(self.metrics_frame([event], bwd=bwd, non_data_mov=non_data_mov).rows())
-        if not found:
+        rows = list(self.metrics_frame([event], bwd=bwd, non_data_mov=non_data_mov).rows())
+        if not rows:
             raise UsageError(f"the cost of {event['name']} is not known", hint="warplens show TRACE cost_coverage")
-        start = list(found[0]).index("GFLOPS")
-        return dict(list(found[0].items())[start:])
+        start = list(rows[0]).index("GFLOPS")
+        return dict(list(rows[0].items())[start:])
 
     def compute_fwd_perf_metrics(self, event: Mapping[str, Any], non_data_mov: bool = False) -> dict[str, Any]:
         """`compute_perf_metrics` of the call itself."""

@@ -93,11 +93,11 @@ def _times(calls: Calls, row: int) -> dict[str, Any]:
 
 def _details(calls: Calls, row: int, with_stack: bool) -> dict[str, Any]:
     details = calls.details(calls.direct.of(row))
-    found: dict[str, Any] = {DETAILS: details, "num_kernels": len(details)}
+    columns: dict[str, Any] = {DETAILS: details, "num_kernels": len(details)}
     if with_stack:
         stack = calls.call_stack(row)
-        found |= {"call_stack": stack, "parent_module": NUMBERED.sub("", (*stack, "NA", "NA")[1])}
-    return found
+        columns |= {"call_stack": stack, "parent_module": NUMBERED.sub("", (*stack, "NA", "NA")[1])}
+    return columns
 
 
 def _categories(calls: Calls, events: Ints) -> dict[str, Any]:

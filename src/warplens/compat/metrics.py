@@ -96,8 +96,8 @@ def _modelled(calls: Calls, op: str, spec: int, kernel: str) -> tuple[Call, Cost
     """A call with these inputs, and what the tables of costs say of it; also of calls without GPU work."""
     dims, types, strides, concrete = calls.trace.specs.row(spec) if spec >= 0 else ("",) * 4
     call = parse_call(op, dims, types, strides, concrete, kernel=kernel)
-    found = cost_or_reason(call) if has_model(op) else None
-    return call, found if isinstance(found, Cost) else None
+    cost = cost_or_reason(call) if has_model(op) else None
+    return call, cost if isinstance(cost, Cost) else None
 
 
 def _recorded(calls: Calls, row: int, events: Ints) -> Cost | None:
@@ -111,11 +111,13 @@ def _sum(calls: Calls, events: Ints) -> Cost | None:
     """The costs of all calls to which these events belong, added up; of the kind that most FLOPs or bytes are of."""
     costs = costing(calls.work)
     _, first = np.unique(costs.event_call[events], return_index=True)
-    found = [cost for event in events[first].tolist() if (cost := _group_cost(costs, event)) is not None]
-    if not found:
+    costed = [cost for event in events[first].tolist() if (cost := _group_cost(costs, event)) is not None]
+    if not costed:
         return None
-    most = max(found, key=lambda cost: (cost.flop, cost.bytes))
-    return msgspec.structs.replace(most, flop=sum(cost.flop for cost in found), bytes=sum(cost.bytes for cost in found))
+    most = max(costed, key=lambda cost: (cost.flop, cost.bytes))
+    return msgspec.structs.replace(
+        most, flop=sum(cost.flop for cost in costed), bytes=sum(cost.bytes for cost in costed)
+    )
 
 
 def _group_cost(costs: Costing, event: int) -> Cost | None:
@@ -167,7 +169,7 @@ def perf_metrics(
     detect_recompute: bool = False,
 ) -> Frame:
     """A row per call with a known cost; with `bwd`, of its backward pass."""
-    found = []
+    entries = []
     for row in rows:
         metrics = metrics_of(calls, row, bwd)
         if metrics is None or (bwd and not calls.has_backward[row]):
@@ -192,8 +194,8 @@ def perf_metrics(
             entry |= {DETAILS: kernels_of(calls, metrics.events), "num_kernels": len(metrics.events)}
         if detect_recompute:
             entry[RECOMPUTED] = bool(calls.recomputed[row])
-        found.append(entry)
-    return Frame.of_rows(found)
+        entries.append(entry)
+    return Frame.of_rows(entries)
 
 
 def _without_data_movement(calls: Calls, metrics: Metrics) -> dict[str, float]:

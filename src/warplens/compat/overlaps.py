@@ -24,13 +24,14 @@ class Overlaps:
     def __init__(self, calls: Calls, beside: dict[int, list[int]]) -> None:
         self.calls = calls
         self.beside = beside
+        self.end_ns = calls.start_ns + calls.dur_ns
 
     def of(self, events: Ints) -> dict[str, Any]:
         """What overlaps with the events of one call: names, mean times by name, and the share of the call's time."""
         pairs = [(event, other) for event in events.tolist() for other in self.beside.get(event, ())]
         if not pairs:
             return dict.fromkeys(OVERLAP)
-        start, end = self.calls.start_ns, self.calls.start_ns + self.calls.dur_ns
+        start, end = self.calls.start_ns, self.end_ns
         whole = length(union(start[events], end[events]))
         shares: dict[str, list[tuple[int, float]]] = {}
         covered: dict[int, list[tuple[int, int]]] = {}
@@ -41,11 +42,11 @@ class Overlaps:
         details = [
             {
                 "name": name,
-                "dur": round(float(self.calls.dur_ns[[other for other, _ in found]].mean()) / 1000, 2),
-                "stream": self.calls.stream_of(found[0][0]),
-                "overlap_pct": round(sum(share for _, share in found) / len(found), 2),
+                "dur": round(float(self.calls.dur_ns[[other for other, _ in parts]].mean()) / 1000, 2),
+                "stream": self.calls.stream_of(parts[0][0]),
+                "overlap_pct": round(sum(share for _, share in parts) / len(parts), 2),
             }
-            for name, found in shares.items()
+            for name, parts in shares.items()
         ]
         overlapped = sum(length(union(*np.array(parts).T)) for parts in covered.values())
         return dict(zip(OVERLAP, (list(shares), details, round(overlapped / whole, 2)), strict=True))

@@ -134,8 +134,8 @@ def generate_perf_report_pytorch(
         bins, threshold_us = short_kernel_histogram_bins, short_kernel_threshold_us
         study = short_kernels(analyzer.calls, total_us, threshold_us=threshold_us, bins=bins, topk=topk_short_kernels)
         sheets["short_kernel_histogram"], sheets["short_kernels_summary"] = study
-    if collective_analysis and not analyzer.gpu_only and (found := collectives(analyzer.calls)).height:
-        sheets["coll_analysis"] = found
+    if collective_analysis and not analyzer.gpu_only and (summed := collectives(analyzer.calls)).height:
+        sheets["coll_analysis"] = summed
     write_sheets(sheets, profile_json_path, output_xlsx_path, output_csvs_dir, ending=".json")
     return handed_out(sheets)
 
@@ -176,12 +176,12 @@ def read_arch(
     if gpu_arch_json_path is None:
         return gpu_arch
     try:
-        found = json.loads(Path(gpu_arch_json_path).read_text("utf-8"))
+        arch = json.loads(Path(gpu_arch_json_path).read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"not a readable GPU description: {error}", where=str(gpu_arch_json_path)) from error
-    if not isinstance(found, dict):
+    if not isinstance(arch, dict):
         raise FormatError("not a GPU description: no object", where=str(gpu_arch_json_path))
-    return found
+    return arch
 
 
 def _total_us(timeline: Frame) -> float:
@@ -199,14 +199,14 @@ def _op_sheets(frame: Frame, with_overlaps: bool, group_by_num_kernels: bool, to
         "ops_summary": launchers.summary(plain),
     }
     for ending in ("", OVERLAPPING) if with_overlaps else ("",):
-        found = launchers.unique_args(
+        summed = launchers.unique_args(
             frame,
             agg_metrics=AGGREGATES,
             include_pct=True,
             group_by_num_kernels=group_by_num_kernels,
             include_overlapping_kernels=bool(ending),
         )
-        sheets[f"ops_unique_args{ending}"] = _readable(found, "kernel_details_summary").head(topk)
+        sheets[f"ops_unique_args{ending}"] = _readable(summed, "kernel_details_summary").head(topk)
     return sheets
 
 
@@ -221,11 +221,11 @@ def _unified_sheets(analyzer: TreePerfAnalyzer, with_overlaps: bool, with_stacks
     frame = analyzer.unified_frame(include_call_stack=with_stacks)
     sheets = {}
     for ending in ("", OVERLAPPING) if with_overlaps and frame.height else ("",):
-        found = unified.summarize(
+        summed = unified.summarize(
             frame, AGGREGATES, include_call_stack=with_stacks, include_overlapping_kernels=bool(ending)
         )
-        if found.height:
-            sheets[f"unified_perf_summary{ending}"] = _readable(found, "kernel_details_summary")
+        if summed.height:
+            sheets[f"unified_perf_summary{ending}"] = _readable(summed, "kernel_details_summary")
     return sheets
 
 
@@ -253,7 +253,7 @@ def _costed_sheets(
             }
         for ending in ("", OVERLAPPING) if with_overlaps else ("",):
             for name, frames in parts.items():
-                found = Frame.of_rows(
+                summed = Frame.of_rows(
                     row
                     for frame in frames
                     for row in metrics.summarize(
@@ -263,8 +263,8 @@ def _costed_sheets(
                         include_overlapping_kernels=bool(ending),
                     ).rows()
                 )
-                if found.height:
-                    sheets[name + ending] = _readable(found, f"{DETAILS}_{STATISTICS}").head(topk)
+                if summed.height:
+                    sheets[name + ending] = _readable(summed, f"{DETAILS}_{STATISTICS}").head(topk)
     return sheets
 
 

@@ -67,15 +67,15 @@ class Collector:
         self.leaves = set(np.unique(calls.op).tolist())
 
     def entries(self) -> list[Entry]:
-        found = list(self._calls())
+        entries = list(self._calls())
         taken = np.zeros(len(self.calls.gpu), bool)
-        for entry in found:
+        for entry in entries:
             taken[entry.events] = True
         rest = ~taken & self.calls.is_linked & (self.include_nccl | ~self.calls.is_communication)
         parent = np.where(self.calls.op >= 0, self.calls.op, self.calls.launch)
         for event in np.flatnonzero(rest).tolist():
-            found.append(Entry(int(parent[event]), np.array([event]), self.calls.kernel[event]))
-        return found
+            entries.append(Entry(int(parent[event]), np.array([event]), self.calls.kernel[event]))
+        return entries
 
     def _calls(self) -> Iterator[Entry]:
         calls, waiting = self.calls, self.inner.get(-1, [])[::-1]
@@ -134,13 +134,13 @@ def unified(
     """A row per call, or for the calls of `rows` only."""
     entries = Collector(calls, include_nccl=include_nccl).entries()
     if rows is not None:
-        by_row = {entry.row: entry for entry in entries}
+        by_row = {entry.row: entry for entry in entries if not entry.kernel}
         entries = [by_row.get(row) or Entry(row, calls.subtree.of(row)) for row in rows]
-    found = []
+    table = []
     for number, entry in enumerate(entries):
         metrics = metrics_of(calls, *((entry.forward, True) if entry.forward >= 0 else (entry.row, False)))
         has_model = not entry.kernel and (entry.forward >= 0 or has_own_model(calls, entry.row))
-        found.append(
+        table.append(
             _entry_row(calls, entry, len(calls.trace) + number)
             | ({RECOMPUTED: bool(calls.recomputed[entry.row])} if detect_recompute else {})
             | (calls.inputs(entry.row).named() if include_args else {})
@@ -148,7 +148,7 @@ def unified(
             | (_costs(calls, entry, metrics if has_model else None, arch) if include_perf_metrics else {})
             | ({DETAILS: _details(calls, entry, include_call_stack)} if include_kernel_details else {})
         )
-    frame = Frame.of_rows(found)
+    frame = Frame.of_rows(table)
     ahead = [
         "name", CATEGORY, "UID", "pid", "tid", *PLACES, "External id", *OVERLAP, *INPUTS, "duration_us",
         "has_perf_model", RECOMPUTED, "GFLOPS", KERNEL_TIME, "TFLOPS/s", "Data Moved (MB)", "FLOPS/Byte", "TB/s",
