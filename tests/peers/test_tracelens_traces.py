@@ -119,8 +119,8 @@ DEFINITIONS = {
     "NORM": "norms: FLOPs per element, statistics among the bytes",
     "reduce": "reductions: the size of the result",
     "CONV": "convolutions: the gradient of the output is read once",
-    "elementwise": "elementwise: broadcast inputs have their stored size",
-    "triton": "compiled kernels: every fused operation counts",
+    "elementwise": "elementwise: broadcast inputs have their stored size, numbers have none",
+    "triton": "compiled kernels: the FLOPs of a fused operation",
 }
 
 
