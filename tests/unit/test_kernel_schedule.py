@@ -17,6 +17,7 @@ from warplens.kernel_lab.facts.ir import Module
 from warplens.kernel_lab.facts.line_notes import details, marks
 from warplens.kernel_lab.facts.records import LoopSchedule, ScheduleStep
 from warplens.kernel_lab.facts.schedule import loop_schedules
+from warplens.kernel_lab.suggesting.suggestions import suggest
 
 FILE = Path(__file__).resolve().parents[1] / "kernels" / "scheduled.py"
 PRODUCT = "*fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, i32:16, {0}, {0}, 64"
@@ -25,6 +26,7 @@ PERSISTENT = (
     "tensordesc<fp16[128,64]>, tensordesc<fp16[128,64]>, tensordesc<fp16[128,128]>, i32, i32, i32, 128, 128, 64, 148"
 )
 ATTENTION = f"{TILES}, fp32, i32, 64, 128, 128, {{0}}"
+SPLIT = "*fp16:16, *fp16:16, *fp16:16, *fp16:16, i32:16, 64, 128, 64"
 ASKED = {
     # name: kernel, signature, target, options
     "pipelined sm90": ("pipelined", PRODUCT.format(128), "sm90", {"num_stages": 3}),
@@ -36,6 +38,10 @@ ASKED = {
     "persistent sm100": ("persistent", PERSISTENT, "sm100", {"num_stages": 3}),
     "attention sm90": ("attention", ATTENTION.format(False), "sm90", {"num_stages": 3}),
     "attention sm100": ("attention", ATTENTION.format(True), "sm100", {"num_stages": 3}),
+    "split attention sm90": ("split_attention", SPLIT, "sm90", {"num_stages": 3}),
+    "8 warps sm90": ("split_attention", SPLIT, "sm90", {"num_warps": 8, "num_stages": 3}),
+    "one stage sm100": ("split_attention", SPLIT, "sm100", {"num_stages": 1}),
+    "no warp specialisation": ("split_attention", SPLIT, "sm80", {"num_stages": 3}),
 }
 
 
@@ -135,6 +141,37 @@ def test_attention_has_a_partition_for_loads_products_softmax_and_correction(com
     early = {step.place.line: step.ahead for step in steps(schedule, "product", multiplies)}
     # The next scores are multiplied while the softmax of these is computed.
     assert early[total] == 0 < early[scores]
+
+
+@pytest.mark.parametrize(("name", "tiles"), [("split attention sm90", 3), ("attention sm100", 3)])
+def test_a_loop_split_among_warps_loads_ahead_by_the_schedule_and_by_its_loops(
+    name: str, tiles: int, compiled: dict[str, KernelFacts]
+) -> None:
+    facts = compiled[name]
+    assert f"loads up to {tiles} tiles ahead" in loop(facts).sentence
+    assert [(own.loads, own.loads_ahead, own.buffers) for own in facts.loops] == [(2, 2, tiles)]
+    assert "WK104" not in [suggestion.code for suggestion in suggest(facts)]
+
+
+def test_a_producer_with_one_buffer_is_not_ahead(compiled: dict[str, KernelFacts]) -> None:
+    facts = compiled["one stage sm100"]
+    assert loop(facts).partitions and "ahead" not in loop(facts).sentence
+    assert [own.loads_ahead for own in facts.loops] == [0]
+    (unpipelined,) = (suggestion for suggestion in suggest(facts) if suggestion.code == "WK104")
+    assert unpipelined.evidence.endswith("num_stages is 1")
+
+
+def test_a_loop_that_the_compiler_does_not_split_is_said_to_be_whole(compiled: dict[str, KernelFacts]) -> None:
+    eight, old = compiled["8 warps sm90"], compiled["no warp specialisation"]
+    refused = "the compiler did not apply warp_specialize=True"
+    assert (loop(eight).pattern, loop(eight).refusal) == ("pipelined", f"{refused} (on this GPU it takes num_warps=4)")
+    assert loop(eight).sentence.endswith(loop(eight).refusal)
+    assert "WK104" not in [suggestion.code for suggestion in suggest(eight)]
+    assert loop(old).refusal == f"{refused} (this GPU has no warp specialisation), and with it does not pipeline"
+    (sequential,) = (suggestion for suggestion in suggest(old) if suggestion.code == "WK104")
+    assert sequential.evidence.endswith(loop(old).refusal)
+    assert sequential.advice.startswith("omit warp_specialize=True")
+    assert loop(compiled["attention sm90"]).refusal == ""
 
 
 def test_the_table_and_the_page_show_stages_and_partitions(compiled: dict[str, KernelFacts], tmp_path: Path) -> None:

@@ -14,8 +14,11 @@ triton = pytest.importorskip("triton")
 
 from warplens.cli.kernel.trace_text import trace_lines  # noqa: E402
 from warplens.errors import WarplensError  # noqa: E402
+from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all  # noqa: E402
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE  # noqa: E402
 from warplens.kernel_lab.compiling.launching import FAILED, launches  # noqa: E402
+from warplens.kernel_lab.compiling.loading import load_kernel  # noqa: E402
+from warplens.kernel_lab.compiling.targets import TARGETS  # noqa: E402
 from warplens.kernel_lab.tracing.interpreter import libdevice  # noqa: E402
 from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter  # noqa: E402
 from warplens.kernel_lab.tracing.watching.script import traced_script  # noqa: E402
@@ -129,6 +132,31 @@ def test_a_bare_assertion_is_reported_with_its_statement_and_place(tmp_path: Pat
     with pytest.raises(WarplensError) as raised:
         traced_script(script)
     assert raised.value.message == "script.py:1: ValueError: no […], no [1, 2]"
+
+
+FORKED = """\
+import torch, triton, triton.language as tl
+@triton.autotune([triton.Config({"BLOCK": 64}, num_warps=4, num_consumer_groups=2, num_buffers_warp_spec=3)], key=[])
+@triton.jit
+def fill(x, BLOCK: tl.constexpr):
+    tl.store(x + tl.arange(0, BLOCK), 0.0)
+fill[(1,)](torch.ones(64))
+"""
+
+
+def test_a_config_of_another_triton_is_refused_with_what_to_write_instead(tmp_path: Path) -> None:
+    script = tmp_path / "forked.py"
+    script.write_text(FORKED)
+    kernel = load_kernel(f"{script}::fill")
+    job = CompileJob(kernel.signature("*fp32:16, 64"), TARGETS["sm90"])
+    for run in (lambda: launches(str(script)), lambda: traced_script(script), lambda: compile_all(kernel, [job])):
+        with pytest.raises(WarplensError) as raised:
+            run()
+        assert "TypeError: Config.__init__() got an unexpected keyword argument 'num_consumer_groups'" in str(
+            raised.value
+        )
+        assert raised.value.hint is not None
+        assert "tl.range(0, n, warp_specialize=True)" in raised.value.hint
 
 
 def test_a_line_that_is_called_from_two_places_says_from_which(tmp_path: Path) -> None:

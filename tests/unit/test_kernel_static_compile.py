@@ -85,6 +85,28 @@ def test_a_kernel_compiles_its_remarks_are_data_and_the_second_time_is_from_the_
     assert capfd.readouterr().out == ""
 
 
+SPLIT = """\
+import triton, triton.language as tl
+@triton.jit
+def product(a, b, c, n, B: tl.constexpr):
+    row, column = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    total = tl.zeros((B, B), tl.float32)
+    for at in tl.range(0, n, B, warp_specialize=True):
+        total = tl.dot(tl.load(a + row * n + at + column), tl.load(b + (at + row) * n + column), total)
+    tl.store(c + row * n + column, total)
+"""
+
+
+def test_a_loop_that_the_compiler_cannot_split_is_named_where_it_gives_up(tmp_path: Path) -> None:
+    file = tmp_path / "split.py"
+    file.write_text(SPLIT)
+    kernel = load_kernel(f"{file}::product")
+    signature = kernel.signature("*fp16:16, *fp16:16, *fp32:16, i32:16, 128")
+    (refused,) = compile_all(kernel, [CompileJob(signature, TARGETS["sm90"])])
+    assert refused.failure is not None
+    assert "warp_specialize=True is what the compiler cannot do here" in refused.failure.message
+
+
 def test_a_damaged_cache_entry_counts_as_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPLENS_CACHE", str(tmp_path))
     answer = CompileAnswer(CompileOutcome("3.9.0", {"shared": 4096}), {})

@@ -19,6 +19,7 @@ from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.ir import Module
 from warplens.kernel_lab.facts.products import loops
 from warplens.kernel_lab.facts.records import Access, Dot, KernelFacts, Line, Occupancy, SourcePlace
+from warplens.kernel_lab.facts.schedule import loop_schedules
 from warplens.kernel_lab.facts.tables import facts_tables
 from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual
 from warplens.kernel_lab.suggesting.free_constants import free_constants
@@ -185,6 +186,7 @@ SPECIALISED = """\
 #loc = loc("kernel.py":3:1)
 module {
   tt.func public @k() {
+    %m = ttg.local_alloc : () -> !ttg.memdesc<3x64x64xf16> loc(#loc)
     ttg.warp_specialize(%a) attributes {requestedRegisters = array<i32: 24>}
     default {
       scf.for %i = %c0 to %n step %c1 : i32 {
@@ -227,10 +229,20 @@ def test_loads_of_other_warps_than_those_that_multiply_are_ahead() -> None:
         "default",
         "partition 0",
     ]
-    (loop,) = loops(Module(PLAIN), lowered)
-    assert (loop.has_dot, loop.loads, loop.loads_ahead) == (True, 1, 1)
-    alone = SPECIALISED.replace("partition0(%arg0: i32) num_warps(1) {", "default {")
-    assert loops(Module(PLAIN), Module(alone))[0].loads_ahead == 0
+    (loop,) = loops(Module(PLAIN), lowered, loop_schedules(lowered))
+    assert (loop.has_dot, loop.loads, loop.loads_ahead, loop.buffers) == (True, 1, 1, 3)
+    for text in (
+        SPECIALISED.replace("partition0(%arg0: i32) num_warps(1) {", "default {"),
+        SPECIALISED.replace("memdesc<3x", "memdesc<1x"),
+    ):
+        alone = Module(text)
+        assert loops(Module(PLAIN), alone, loop_schedules(alone))[0].loads_ahead == 0
+
+
+def test_loads_whose_location_the_compiler_lost_are_those_of_their_loop() -> None:
+    lost = Module(SPECIALISED.replace("64x64xf16> loc(#loc6)", "64x64xf16> loc(#loc)"))
+    (loop,) = loops(Module(PLAIN), lost, loop_schedules(lost))
+    assert (loop.loads, loop.loads_ahead, loop.buffers) == (1, 1, 3)
 
 
 def test_launches_that_differ_in_their_grid_only_are_reported_once_unless_it_matters() -> None:

@@ -23,7 +23,7 @@ from warplens.kernel_lab.compiling.records import (
     read_record,
     write_record,
 )
-from warplens.kernel_lab.compiling.triton_version import install_hint, missing_package, require_triton
+from warplens.kernel_lab.compiling.triton_version import failure_hint, missing_package, require_triton
 
 IMPORT_SECONDS: Final = 120.0
 JOB_SECONDS: Final = 180.0
@@ -102,8 +102,8 @@ def _import_error(file_name: str, failure: CompileFailure) -> WarplensError:
         return UsageError(failure.message)
     package = missing_package(failure.message) if failure.kind == "ModuleNotFoundError" else ""
     if package:
-        return WarplensError(f"{file_name} needs {package}: {install_hint(failure.message)}")
-    hint = gpu_hint(failure.message, failure.line, None, is_requested=False)
+        return WarplensError(f"{file_name} needs {package}: {failure_hint(failure.message)}")
+    hint = failure_hint(failure.message) or gpu_hint(failure.message, failure.line, None, is_requested=False)
     return WarplensError(f"importing {file_name} failed: {failure.kind}: {failure.message}", hint=hint)
 
 

@@ -7,6 +7,7 @@ compile is an answer too, with the compiler's own message and the line.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,11 @@ DEFAULT_OPTIONS: Final[Mapping[str, OptionValue]] = {"num_warps": 4, "num_stages
 
 
 MOST_PROCESSES: Final = 8
+_SPLITTING: Final = re.compile(r"while executing \[`\w*WarpSpecialization`")
+_NOT_SPLIT: Final = (
+    "warp_specialize=True is what the compiler cannot do here: load through tensor descriptors that the kernel makes, "
+    "or omit it"
+)
 JOBS_PER_PROCESS: Final = 4
 """Another process imports the user's file anew, which takes about as long as this many compilations."""
 
@@ -244,5 +250,7 @@ def _located(failure: CompileFailure, remarks: Sequence[Remark]) -> CompileFailu
     errors = [remark for remark in remarks if remark.severity == "error"]
     if failure.line is None and errors:
         first = errors[0]
-        return CompileFailure(failure.kind, first.text, first.file, first.line or None, first.column or None)
+        is_split = any(_SPLITTING.search(note) for error in errors for note in error.notes)
+        text = f"{first.text}; {_NOT_SPLIT}" if is_split else first.text
+        return CompileFailure(failure.kind, text, first.file, first.line or None, first.column or None)
     return replace(failure, message=failure.message.strip())

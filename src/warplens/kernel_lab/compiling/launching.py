@@ -29,7 +29,7 @@ from warplens.kernel_lab.compiling.records import (
     write_record,
 )
 from warplens.kernel_lab.compiling.signature import Signature
-from warplens.kernel_lab.compiling.triton_version import install_hint, require_triton
+from warplens.kernel_lab.compiling.triton_version import failure_hint, require_triton
 
 WORKER: Final = "warplens.kernel_lab.compiling.launch_worker"
 DEFAULT_TARGET: Final = "sm90"
@@ -169,7 +169,7 @@ def _hint(failure: ScriptFailure, answer: ScriptAnswer) -> str | None:
         if failure.may_want_gpu
         else None
     )
-    return install_hint(failure.message) or hint
+    return failure_hint(failure.message) or hint
 
 
 def _launch(record: ScriptLaunchRecord, count: int, script: ScriptOrigin) -> ScriptLaunch:

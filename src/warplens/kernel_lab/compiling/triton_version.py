@@ -11,6 +11,8 @@ from warplens.errors import MissingExtra, UsageError
 PACKAGES: Final = ("triton", "triton-rocm", "pytorch-triton", "pytorch-triton-rocm")
 PROJECTS: Final = {"yaml": "pyyaml", "sklearn": "scikit-learn", "PIL": "pillow", "cv2": "opencv-python"}
 """Packages that are installed by another name than they are imported."""
+FORKED: Final = ("num_consumer_groups", "num_buffers_warp_spec", "reg_dec_producer", "reg_inc_consumer")
+"""Arguments of `triton.Config` for warp specialisation that Triton 3.3 and forks of it take."""
 OLDEST: Final = (3, 6)
 """Newer ones are not refused: what they lack is probed for, and said where it is needed."""
 
@@ -45,12 +47,18 @@ def refuse_old(installed: str, purpose: str) -> None:
         )
 
 
-def install_hint(message: str) -> str | None:
-    """What to do about a user's file that needs a package which is not installed.
+def failure_hint(message: str) -> str | None:
+    """What to do about the message of a user's file that could not be run.
 
-    >>> install_hint("No module named 'torch'"), install_hint("No module named 'sklearn.svm'"), install_hint("no")
+    >>> failure_hint("No module named 'torch'"), failure_hint("No module named 'sklearn.svm'"), failure_hint("no")
     ("pip install 'warplens[triton]'", 'pip install scikit-learn', None)
     """
+    forked = next((name for name in FORKED if f"'{name}'" in message), "")
+    if forked:
+        return (
+            f"this Triton has no {forked}: ask for warp specialisation at the loop, `for k in tl.range(0, n, "
+            "warp_specialize=True)`; the compiler forms the groups of warps, num_stages sets the buffers"
+        )
     name = missing_package(message)
     if not name:
         return None

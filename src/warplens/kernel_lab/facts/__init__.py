@@ -41,6 +41,7 @@ def extract(artefacts: Artefacts) -> KernelFacts:
     shared, columns = shared_bytes(artefacts.metadata), int(artefacts.metadata.get("tmem_size") or 0)
     plain_copies, tma_copies = async_copies(lowered)
     widths = instruction_widths(assembly, target.is_nvidia)
+    schedules = loop_schedules(lowered)
     return KernelFacts(
         **head,
         registers=resources.registers,
@@ -56,10 +57,10 @@ def extract(artefacts: Artefacts) -> KernelFacts:
         instructions=len(machine),
         accesses=accesses(source, lowered, widths, artefacts.signature, warps * target.warp_size),
         dots=dots(source, lowered, assembly),
-        loops=loops(source, lowered),
+        loops=loops(source, lowered, schedules),
         conversions=conversions(lowered),
         shared=shared_accesses(lowered, target),
-        schedule=loop_schedules(lowered),
+        schedule=schedules,
         lines=lines(machine, target.vendor, artefacts),
         remarks=artefacts.remarks,
         notes=tuple(_notes(artefacts, resources)),

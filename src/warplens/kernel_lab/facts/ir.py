@@ -21,6 +21,7 @@ _BINDING = re.compile(r"(%[\w$.-]+) = (%[\w$.-]+(?:#\d+)?)")
 _BLOCK_ARGUMENT = re.compile(r"(%[\w$.-]+): ")
 _PARTITION = re.compile(r"(?:default|partition(?P<number>\d+)\((?P<arguments>.*)\) num_warps\((?P<warps>\d+)\)) \{$")
 _WARPS = re.compile(r'"ttg\.num-warps" = (\d+)')
+_TARGET = re.compile(r'ttg\.target = "([^"]+)"')
 _REGISTERS = re.compile(r"requestedRegisters = array<i32: ([\d, ]+)>")
 _INDUCTION = re.compile(r"^ (%[\w$.-]+) = ")
 LOOPS: Final = ("scf.for", "scf.while")
@@ -112,9 +113,13 @@ class Module:
         self.producers: dict[str, str] = {}
         self.partitions: dict[str, Partition] = {}
         self._specialised: Operation | None = None
-        warps = _WARPS.search(text)
-        self._warps = int(warps[1]) if warps else 0
+        warps, target = _WARPS.search(text), _TARGET.search(text)
+        self.warps = int(warps[1]) if warps else 0
+        self.target = target[1] if target else ""
+        """As the compiler names it: `cuda:90`."""
         self._loop_locations: dict[int, Frames] = {}
+        self.loop_attributes: dict[int, str] = {}
+        """What the compiler notes of each loop, such as `tt.warp_specialize`, by its position."""
         self._scopes = _Scopes()
         self.operations: tuple[Operation, ...] = tuple(self._read(text.splitlines()))
 
@@ -184,7 +189,7 @@ class Module:
         requested = [int(count) for count in registers[1].split(",")] if registers else []
         number = int(match["number"]) if match["number"] else len(requested)
         own = requested[number] if number < len(requested) else 0
-        self.partitions[name] = Partition(name, int(match["warps"] or self._warps), own)
+        self.partitions[name] = Partition(name, int(match["warps"] or self.warps), own)
         return _IrRegion("ttg.partition", position, (), (), name)
 
     def _bindings(self, operation: Operation) -> list[tuple[str, str]]:
@@ -201,8 +206,11 @@ class Module:
             self._scopes.enter()  # `} else {` and `} do {` stay inside the same operation
             return
         region = regions.pop()
+        if region.operation not in LOOPS:
+            return
         match = _LOC.search(line)
-        if region.operation in LOOPS and match:
+        self.loop_attributes[region.position] = line[1 : match.start() if match else None].strip()
+        if match:
             self._loop_locations[region.position] = self.locations.frames(match["loc"])
 
     def _operation(self, line: str, position: int, regions: list[_IrRegion]) -> Operation | None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from warplens.kernel_lab.facts.accesses import ASYNC, LOADS
 from warplens.kernel_lab.facts.ir import Module, Operation
 from warplens.kernel_lab.facts.locations import Frames
 from warplens.kernel_lab.facts.machine import Instruction
-from warplens.kernel_lab.facts.records import Dot, KernelLoop, SourcePlace
+from warplens.kernel_lab.facts.records import Dot, KernelLoop, LoopSchedule, ScheduleStep, SourcePlace
 from warplens.kernel_lab.layouts.types import TensorType, parse_type
 
 _PTX_MATRIX: Final = (
@@ -92,10 +93,10 @@ def _block(lowered: Module, operation: Operation) -> str:
     return f"m{match[1]}n{match[2]}" if match else ""
 
 
-def loops(source: Module, lowered: Module) -> tuple[KernelLoop, ...]:
-    """The loops of the source that load from global memory, with what the pipeliner made of them."""
+def loops(source: Module, lowered: Module, schedules: Sequence[LoopSchedule]) -> tuple[KernelLoop, ...]:
+    """The loops of the source that load from global memory, with what their schedules make of the loads."""
     # By the whole path of calls: a helper that is called twice is two loads.
-    ahead = {op.frames for op in lowered.named(*LOADS) if not op.in_loop} | _handed_over(lowered)
+    hoisted = {op.frames for op in lowered.named(*LOADS) if not op.in_loop}
     buffers = _buffers(lowered)
     by_place: dict[SourcePlace, KernelLoop] = {}
     for position, place in source.loops.items():
@@ -103,22 +104,34 @@ def loops(source: Module, lowered: Module) -> tuple[KernelLoop, ...]:
         loads = {op.frames: op.place for op in inside if op.name in LOADS and _is_tile(op)}
         if not loads:
             continue
+        own = [schedule for schedule in schedules if schedule.place == place] or schedules
+        steps = [step for schedule in own for step in schedule.steps if step.operation in LOADS]
+        listed = [buffers.get(p, 0) for p in loads.values() if p is not None]
         by_place[place] = KernelLoop(
             place=place,
             has_dot=any(op.name in DOTS for op in inside),
             loads=len(loads),
-            loads_ahead=sum(frames in ahead or _carried(lowered, frames) for frames in loads),
-            buffers=max((buffers.get(p, 0) for p in loads.values() if p is not None), default=0),
+            loads_ahead=_ahead(loads, steps, hoisted),
+            buffers=max(listed, default=0) or max((step.copies for step in steps if step.ahead), default=0),
         )
     return tuple(by_place.values())
 
 
-def _handed_over(lowered: Module) -> set[Frames]:
-    """Loads that other warps do than those that multiply: they run ahead by as many buffers as there are."""
-    multiplying = {op.partition for op in lowered.named(*DOTS)}
-    return {
-        op.frames for op in lowered.named(*LOADS) if op.partition and multiplying and op.partition not in multiplying
-    }
+def _ahead(loads: Mapping[Frames, SourcePlace | None], steps: Sequence[ScheduleStep], hoisted: set[Frames]) -> int:
+    """How many of a loop's loads work ahead, by the steps of its schedule.
+
+    Splitting a loop among warps loses the location of some loads: these are the steps that no other load has.
+    """
+    places = Counter(loads.values())
+    moved = [step for step in steps if step.place not in places]
+    count = 0
+    for place, loads_there in places.items():
+        own = [step for step in steps if step.place == place] or moved
+        early = sum(step.ahead > 0 for step in own)
+        count += loads_there if own and early == len(own) else min(early, loads_there)
+        if not own:
+            count += sum(at == place and frames in hoisted for frames, at in loads.items())
+    return count
 
 
 def outer_loops(lowered: Module) -> frozenset[int]:
@@ -129,12 +142,6 @@ def outer_loops(lowered: Module) -> frozenset[int]:
 
 def _is_tile(operation: Operation) -> bool:
     return "tensor<" in operation.types or "memdesc<" in operation.types or "tensordesc" in operation.types
-
-
-def _carried(lowered: Module, frames: Frames) -> bool:
-    """A nested loop's loads are begun in the outer loop: the same load at two depths."""
-    depths = {len(op.loops) for op in lowered.named(*LOADS) if op.frames == frames}
-    return len(depths) > 1
 
 
 def _buffers(lowered: Module) -> dict[SourcePlace, int]:

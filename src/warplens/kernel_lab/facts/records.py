@@ -150,6 +150,8 @@ class LoopSchedule:
     sentence: str
     partitions: tuple[SchedulePartition, ...] = ()
     steps: tuple[ScheduleStep, ...] = ()
+    refusal: str = ""
+    """That the compiler did not do what the source asks for; it ends the sentence."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Final
 
 from warplens.kernel_lab.facts.ir import Module, Operation
 from warplens.kernel_lab.facts.records import LoopSchedule, SchedulePartition, ScheduleStep, SourcePlace
-from warplens.kernel_lab.facts.schedule_words import loop_sentence, pattern_of, role_of
+from warplens.kernel_lab.facts.schedule_words import UNPIPELINED, loop_sentence, pattern_of, role_of
 from warplens.kernel_lab.layouts.types import parse_type
 
 LOADS: Final = {
@@ -58,6 +58,10 @@ _VIEWS: Final = frozenset(
     f"ttg.memdesc_{view}" for view in ("index", "subview", "subslice", "trans", "reshape", "reinterpret")
 )
 _ALLOCATIONS: Final = ("ttg.local_alloc", "ttng.tmem_alloc")
+_FIRST_SPECIALISED: Final = 90
+"""The first compute capability for which Triton splits a loop's work among warps."""
+_HOPPER_WARPS: Final = 4
+"""Of a kernel whose loops Triton splits there; it leaves others as they are, without a remark."""
 _PENDING = re.compile(r"\b(?:num|pendings|num_inst) = (\d+)")
 
 
@@ -96,9 +100,26 @@ def _schedule(lowered: Module, memory: _Memory, place: SourcePlace, loops: Seque
     partitions = tuple(_partition(lowered, name, steps) for name in names)
     stages = 1 + max((step.stage or 0 for step in steps), default=0)
     pattern = pattern_of(steps, partitions, has_turns="amdg.cond_barrier" in {op.name for op in lowered.operations})
-    return LoopSchedule(
-        place, pattern, stages, loop_sentence(pattern, stages, steps, partitions), partitions, tuple(steps)
-    )
+    refusal = "" if partitions else _refusal(lowered, loops)
+    sentence = loop_sentence(pattern, stages, steps, partitions) + (f"; {refusal}" if refusal else "")
+    return LoopSchedule(place, pattern, stages, sentence, partitions, tuple(steps), refusal)
+
+
+def _refusal(lowered: Module, loops: Sequence[int]) -> str:
+    """That the source asks for warp specialisation of a loop, or of one around it, which the compiler did not apply."""
+    around = {at for op in lowered.operations for at in op.loops if not set(op.loops).isdisjoint(loops)}
+    attributes = [lowered.loop_attributes.get(at, "") for at in around]
+    if not any("tt.warp_specialize" in text for text in attributes):
+        return ""
+    vendor, _, number = lowered.target.partition(":")
+    why = ""
+    if vendor == "hip" or (number.isdecimal() and int(number) < _FIRST_SPECIALISED):
+        why = " (this GPU has no warp specialisation)"
+    elif number.startswith("9") and lowered.warps != _HOPPER_WARPS:
+        why = f" (on this GPU it takes num_warps={_HOPPER_WARPS})"
+    # The pass that splits loops turns pipelining off, also where it splits none.
+    is_off = any("tt.num_stages = 0" in text for text in attributes)
+    return f"the compiler did not apply warp_specialize=True{why}{UNPIPELINED if is_off else ''}"
 
 
 def _partition(lowered: Module, name: str, steps: Sequence[ScheduleStep]) -> SchedulePartition:
@@ -112,6 +133,7 @@ def _steps(lowered: Module, memory: _Memory, loop: int) -> Iterator[ScheduleStep
     body = [op for op in _body(lowered, loop) if op.place is not None and (op.name not in LOADS or _is_tile(op))]
     early = [_early(lowered, op, loop, body) for op in body]
     most = max(early, default=0)
+    multiplying = {op.partition for op in lowered.named(*PRODUCTS)}
     for order, (op, begun) in enumerate(zip(body, early, strict=True)):
         kind, copies = KINDS[op.name], 0
         buffer = ""
@@ -124,7 +146,9 @@ def _steps(lowered: Module, memory: _Memory, loop: int) -> Iterator[ScheduleStep
                 buffer, copies = memory.buffers[root]
         named = ", ".join(barriers)
         waits_for, signals = (named, "") if kind == "wait" else ("", named)
-        ahead = copies if op.partition and op.name in LOADS else begun
+        is_handed_over = op.name in LOADS and op.partition not in ("", *multiplying)
+        # With one buffer the next tile waits until this one is used up.
+        ahead = begun if not is_handed_over else copies if copies > 1 else 0
         stage = None if op.partition else most - begun
         assert op.place is not None
         yield ScheduleStep(

@@ -8,6 +8,8 @@ from typing import Final
 from warplens.kernel_lab.facts.records import SchedulePartition, ScheduleStep
 from warplens.units import listed, plural
 
+UNPIPELINED: Final = ", and with it does not pipeline"
+"""Ends what is said of a loop that the compiler would pipeline if it were not to be split among warps."""
 _COPIES: Final = ("load", "async copy", "tma copy")
 _STORES: Final = ("store", "tma store")
 

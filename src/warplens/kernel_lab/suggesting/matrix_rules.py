@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from warplens.kernel_lab.facts.records import Dot, KernelFacts
+from warplens.kernel_lab.facts.schedule_words import UNPIPELINED
 from warplens.kernel_lab.suggesting.counterfactual import Change
 from warplens.kernel_lab.suggesting.records import Draft, Situation
 from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
@@ -15,6 +16,7 @@ _WIDENED: Final[Mapping[str, Mapping[str, str]]] = {
     "gfx942": {"f8E4M3FN": "fp8e4b8 (torch.float8_e4m3fnuz)", "f8E5M2": "fp8e5b16 (torch.float8_e5m2fnuz)"},
 }
 """Kinds of fp8 that the matrix unit of a target does not take, each with the one it does."""
+_UNSPLIT = "omit warp_specialize=True for this GPU: then the compiler pipelines the loop"
 _PREFETCH = "make the loads of the loop wide (WK102) and independent of loaded values, so that it can prefetch"
 
 
@@ -121,16 +123,25 @@ def pipelining(situation: Situation) -> Iterator[Draft]:
 
         changes = (Change(options=(("num_stages", _STAGES),)),) if facts.num_stages < _STAGES else ()
         remarks = [remark.text for remark in facts.remarks if "ipelin" in remark.text]
-        why = f"num_stages is {facts.num_stages}" if facts.num_stages < 2 else "; ".join(remarks[:1]) or _narrow(facts)
+        schedules = [schedule for schedule in facts.schedule if schedule.place == loop.place]
+        unpipelined = [schedule.refusal for schedule in schedules if schedule.refusal.endswith(UNPIPELINED)]
+        why = (
+            f"num_stages is {facts.num_stages}"
+            if facts.num_stages < 2
+            else "; ".join([*unpipelined, *remarks][:1]) or _narrow(facts)
+        )
+        advice = (
+            "omit warp_specialize=True for this GPU: then the compiler pipelines the loop" if unpipelined else _PREFETCH
+        )
         yield Draft(
             code="WK104",
             target=situation.line_row(loop.place),
             place=loop.place,
             evidence=f"{loop.loads_ahead} of {loop.loads} loads of the loop start before they are needed: {why}",
-            advice="compile with {change}" if changes else _PREFETCH,
+            advice="compile with {change}" if changes else advice,
             changes=changes,
             helps=helps,
-            otherwise=_PREFETCH,
+            otherwise=advice,
         )
 
 

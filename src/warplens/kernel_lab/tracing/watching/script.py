@@ -19,7 +19,7 @@ from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_hint, gpu_stand
 from warplens.kernel_lab.compiling.records import ScriptFailure
 from warplens.kernel_lab.compiling.stand_in_cards import DEFAULT
 from warplens.kernel_lab.compiling.stand_in_driver import GpuRequest
-from warplens.kernel_lab.compiling.triton_version import install_hint
+from warplens.kernel_lab.compiling.triton_version import failure_hint
 from warplens.kernel_lab.tracing import KernelFault, KernelTrace, ProgramDebugger
 from warplens.kernel_lab.tracing.watching.benchmarks import benchmarks_omitted
 from warplens.kernel_lab.tracing.watching.faults import statement_at
@@ -110,7 +110,7 @@ def as_error(error: Exception, script: Path, gpu_request: GpuRequest) -> Warplen
         if failure.may_want_gpu
         else None
     )
-    return WarplensError(failure.text, hint=install_hint(failure.message) or hint)
+    return WarplensError(failure.text, hint=failure_hint(failure.message) or hint)
 
 
 def failure_of(error: BaseException, script: Path, gpu_request: GpuRequest) -> ScriptFailure:
