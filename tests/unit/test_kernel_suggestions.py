@@ -10,7 +10,6 @@ import pytest
 
 from warplens.cli.kernel.check_text import check_lines
 from warplens.kernel_lab.checking import CheckResult, KernelCheck, effect, merged, suggestions_table
-from warplens.kernel_lab.comparing import FactDifference
 from warplens.kernel_lab.compiling import compiling
 from warplens.kernel_lab.compiling.compiling import CompileJob, compile_many
 from warplens.kernel_lab.compiling.loading import load_kernel
@@ -24,6 +23,7 @@ from warplens.kernel_lab.facts.tables import facts_tables
 from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual
 from warplens.kernel_lab.suggesting.free_constants import free_constants
 from warplens.kernel_lab.suggesting.suggestions import suggest
+from warplens.kernel_lab.verdicts import FactDifference
 from warplens.model.targets import RowTarget
 
 PERSISTENT = """\

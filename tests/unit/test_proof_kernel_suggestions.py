@@ -13,10 +13,10 @@ from proof_runs import experiment as some_experiment
 from replay_plans import plan as replay_plan
 from replay_plans import storage, tensor, unit, value
 from warplens.hardware import gpu_named
-from warplens.kernel_lab.comparing import FactDifference
 from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual
 from warplens.kernel_lab.suggesting.records import Suggestion
+from warplens.kernel_lab.verdicts import FactDifference
 from warplens.proof import plan_file
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.kernel_checks import CheckedKernel, check_kernels, target_of

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from warplens.kernel_lab.comparing import REGRESSION, FactDifference
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_many
 from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore
@@ -23,6 +22,7 @@ from warplens.kernel_lab.suggesting.counterfactual import recompiler
 from warplens.kernel_lab.suggesting.free_constants import free_constants
 from warplens.kernel_lab.suggesting.suggestions import Suggestion, suggest, wave_suggestions
 from warplens.kernel_lab.suggesting.targets import located
+from warplens.kernel_lab.verdicts import REGRESSION, FactDifference
 from warplens.model.measured import Measured
 from warplens.model.table import Column, Table, frame_of_rows
 from warplens.units import plural

@@ -10,12 +10,11 @@ from typing import Final
 import polars as pl
 
 from warplens.errors import UsageError
-from warplens.kernel_lab.facts.records import Access, KernelFacts
+from warplens.kernel_lab.access_costs import conflict_differences, sector_differences, width_differences
+from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.facts.saving import load_facts
+from warplens.kernel_lab.verdicts import CHANGED, IMPROVEMENT, REGRESSION, SAME, FactDifference, Shown, verdict_of
 from warplens.model.table import Column, Table
-
-Number = float | int
-Shown = Number | str | None
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,10 @@ class Measure:
     better: str
     tolerance: float = 0.0
     """Relative; smaller changes count as none, as of figures that any change of the compiler moves a little."""
-    costs_occupancy: bool = False
-    """More of it is worse only where fewer warps fit because of it."""
+    limits_occupancy: str = ""
+    """The limit of a block that it counts towards: it is better or worse only where that makes more or fewer fit."""
+    may_worsen: bool = True
+    """Otherwise the other direction is a change: more instructions may be an unrolled loop."""
 
 
 def _occupancy(facts: KernelFacts) -> Shown:
@@ -56,26 +57,30 @@ def _scattered(facts: KernelFacts) -> Shown:
     return sum(a.sectors is not None and a.sectors > (a.sectors_needed or 0) for a in facts.accesses)
 
 
+OCCUPANCY: Final = Measure("occupancy_percent", _occupancy, "higher", 0.1)
+NARROWEST: Final = Measure("narrowest_access_bits", narrowest_bits, "higher")
+CONFLICTS: Final = Measure("bank_conflicts", _conflicts, "lower")
+SCATTERED: Final = Measure("scattered_accesses", _scattered, "lower")
 MEASURES: Final = (
     Measure("compiles", lambda f: int(f.is_compiled), "higher"),
-    Measure("registers", lambda f: f.registers, "lower", 0.1, costs_occupancy=True),
+    Measure("registers", lambda f: f.registers, "lower", 0.1, limits_occupancy="registers"),
     Measure("spill_bytes", lambda f: f.spill_bytes, "lower"),
     Measure("stack_bytes", lambda f: f.stack_bytes, "lower"),
-    Measure("shared_bytes", lambda f: f.shared_bytes, "lower", 0.1, costs_occupancy=True),
-    Measure("occupancy_percent", _occupancy, "higher", 0.1),
-    Measure("narrowest_access_bits", narrowest_bits, "higher"),
+    Measure("shared_bytes", lambda f: f.shared_bytes, "lower", 0.1, limits_occupancy="shared memory"),
+    OCCUPANCY,
+    NARROWEST,
     Measure("dots_on_the_matrix_unit", matrix_dots, "higher"),
     Measure("matrix_instruction", lambda f: ", ".join(f.matrix_instructions) or "none", ""),
     Measure("pipelined_loops", lambda f: sum(loop.is_pipelined for loop in f.loops), "higher"),
-    Measure("buffers", lambda f: f.buffers, "higher"),
-    Measure("async_copies", lambda f: f.async_copies + f.tma_copies, "higher"),
+    Measure("buffers", lambda f: f.buffers, "higher", may_worsen=False),
+    Measure("async_copies", lambda f: f.async_copies + f.tma_copies, "higher", may_worsen=False),
     Measure("conversions_in_loops", lambda f: sum(c.in_loop and c.through == "warps" for c in f.conversions), "lower"),
-    Measure("bank_conflicts", _conflicts, "lower"),
+    CONFLICTS,
     Measure("divergent_branches", lambda f: f.divergent_branches if f.is_cuda else None, "lower"),
-    Measure("scattered_accesses", _scattered, "lower"),
-    Measure("instructions", lambda f: f.instructions, "lower", 0.1),
-    Measure("instructions_in_loops", lambda f: sum(line.in_loops for line in f.lines), "lower", 0.1),
-    Measure("remarks", lambda f: len(f.remarks), "lower"),
+    SCATTERED,
+    Measure("instructions", lambda f: f.instructions, "lower", 0.1, may_worsen=False),
+    Measure("instructions_in_loops", lambda f: sum(line.in_loops for line in f.lines), "lower", 0.1, may_worsen=False),
+    Measure("remarks", lambda f: len(f.remarks), "lower", may_worsen=False),
 )
 
 COLUMNS: Final = (
@@ -86,31 +91,36 @@ COLUMNS: Final = (
     Column("after", "in the second", "", pl.String),
     Column("verdict", "regression, improvement, changed, or same", "", pl.String),
 )
-REGRESSION: Final = "regression"
 TIME: Final = "mean_us"
 TIME_TOLERANCE: Final = 0.05
 """Launches of one kernel differ by a few percent from run to run."""
 
 
-@dataclass(frozen=True)
-class FactDifference:
-    measure: str
-    before: Shown
-    after: Shown
-    verdict: str
-
-
 def differences(before: KernelFacts, after: KernelFacts) -> list[FactDifference]:
     """Every measure of both, and the accesses whose width changed."""
-    fewer_fit = _verdict("higher", _occupancy(before), _occupancy(after), 0.0) == REGRESSION
+    widths = list(width_differences(before, after))
+    # A kernel's worst access says nothing of the others: it is as good or bad as one of them is, one by one.
+    one_by_one = {NARROWEST: widths, CONFLICTS: conflict_differences(before, after)}
+    one_by_one[SCATTERED] = sector_differences(before, after)
     compared = []
     for measure in MEASURES:
-        first, second = measure.of(before), measure.of(after)
-        verdict = _verdict(measure.better, first, second, measure.tolerance)
-        if verdict == REGRESSION and measure.costs_occupancy and not fewer_fit:
-            verdict = "changed"
-        compared.append(FactDifference(measure.name, first, second, verdict))
-    return compared + _width_changes(before, after)
+        verdict = _measured(measure, before, after)
+        accesses = one_by_one.get(measure)
+        if verdict != SAME and (accesses or measure == NARROWEST):
+            verdict = verdict if verdict in {row.verdict for row in accesses or ()} else CHANGED
+        compared.append(FactDifference(measure.name, measure.of(before), measure.of(after), verdict))
+    return compared + widths
+
+
+def _measured(measure: Measure, before: KernelFacts, after: KernelFacts) -> str:
+    verdict = verdict_of(measure.better, measure.of(before), measure.of(after), measure.tolerance)
+    if verdict not in (IMPROVEMENT, REGRESSION):
+        return verdict
+    if measure.limits_occupancy:
+        limited = (after if verdict == REGRESSION else before).occupancy
+        is_cause = limited is not None and limited.limiter == measure.limits_occupancy
+        return verdict if is_cause and _measured(OCCUPANCY, before, after) == verdict else CHANGED
+    return CHANGED if verdict == REGRESSION and not measure.may_worsen else verdict
 
 
 def compare(
@@ -122,7 +132,7 @@ def compare(
     """
     measured = []
     if before_us and after_us:
-        verdict = _verdict("lower", before_us, after_us, TIME_TOLERANCE)
+        verdict = verdict_of("lower", before_us, after_us, TIME_TOLERANCE)
         measured.append(FactDifference(TIME, before_us, after_us, verdict))
     rows = [
         {
@@ -133,7 +143,12 @@ def compare(
             "after": _text(difference.after),
             "verdict": difference.verdict,
         }
-        for difference in (*measured, *differences(before, after))
+        for difference in (
+            *measured,
+            *differences(before, after),
+            *conflict_differences(before, after),
+            *sector_differences(before, after),
+        )
     ]
     notes = [
         f"{name}: {first} → {second}"
@@ -203,7 +218,7 @@ def _left_over(alone: Sequence[tuple[KernelFacts, str]]) -> Table:
             "measure": f"compiled with {facts.config or 'defaults'}",
             "before": "yes" if where == "before" else "no",
             "after": "yes" if where == "after" else "no",
-            "verdict": REGRESSION if where == "before" else "changed",
+            "verdict": REGRESSION if where == "before" else CHANGED,
         }
         for facts, where in alone
     ]
@@ -212,41 +227,6 @@ def _left_over(alone: Sequence[tuple[KernelFacts, str]]) -> Table:
 
 def regressions(diff: Table) -> list[str]:
     return [row["measure"] for row in diff.to_dicts() if row["verdict"] == REGRESSION]
-
-
-def _width_changes(before: KernelFacts, after: KernelFacts) -> list[FactDifference]:
-    """Accesses are distinguished by kind and argument, in their order: lines move when a kernel is edited."""
-    first, second = _by_argument(before.accesses), _by_argument(after.accesses)
-    return [
-        FactDifference(name, first[name].width_bits, second[name].width_bits, _verdict("higher", *widths, 0.0))
-        for name in first
-        if name in second
-        for widths in [(first[name].width_bits, second[name].width_bits)]
-        if widths[0] != widths[1]
-    ]
-
-
-def _by_argument(accesses: Sequence[Access]) -> dict[str, Access]:
-    by_name: dict[str, Access] = {}
-    for access in accesses:
-        # Whether a load goes to shared memory by itself is another measure.
-        kind = "store" if "store" in access.kind else "atomic" if access.kind == "atomic" else "load"
-        name, at = f"{kind} of {access.argument or '?'}", 2
-        while name in by_name:
-            name = f"{kind} {at} of {access.argument or '?'}"
-            at += 1
-        by_name[name] = access
-    return {f"width of {name}, bits": access for name, access in by_name.items()}
-
-
-def _verdict(better: str, before: Shown, after: Shown, tolerance: float) -> str:
-    if before == after:
-        return "same"
-    if not better or not isinstance(before, (int, float)) or not isinstance(after, (int, float)):
-        return "changed"
-    if abs(after - before) <= tolerance * max(abs(before), abs(after)):
-        return "same"
-    return "improvement" if (after > before) == (better == "higher") else REGRESSION
 
 
 def _text(value: Shown) -> str | None:

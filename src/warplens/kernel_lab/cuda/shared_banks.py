@@ -88,7 +88,8 @@ def _access(
     known = [access for access in group if access.address.is_known]
     row = array.row_bytes if array else 0
     element = array.element_bytes if array and array.shape else group[0].element_bits // 8
-    plain = _worst(known, lambda lanes: lanes)
+    turns = [_turns(access, lambda lanes: lanes) for access in known]
+    plain = max(map(_extra, turns), default=None)
     padding, padded = _best_padding(known, row, element) if plain else (0, plain)
     return SharedAccess(
         place=place,
@@ -104,6 +105,8 @@ def _access(
         conflicts_swizzled=_worst(known, _swizzled(row, bits // 8)) if plain and row else plain if not plain else None,
         in_loop=any(access.in_loop for access in group),
         allocated=array.shape if array else (),
+        wavefronts=sum(int(passes.sum()) for passes in turns) if turns else None,
+        wavefronts_needed=sum(int((passes > 0).sum()) for passes in turns) if turns else None,
     )
 
 
@@ -141,11 +144,15 @@ def _swizzled(row: int, step: int) -> Moved:
 
 def _worst(group: Sequence[MemoryAccess], moved: Moved) -> int | None:
     """The most extra passes of any warp; None where no address is known."""
-    counts = [_extra_passes(access, moved) for access in group]
-    return max(counts, default=None)
+    return max((_extra(_turns(access, moved)) for access in group), default=None)
 
 
-def _extra_passes(access: MemoryAccess, moved: Moved) -> int:
+def _extra(turns: Ints) -> int:
+    return int(turns.max(initial=1)) - 1
+
+
+def _turns(access: MemoryAccess, moved: Moved) -> Ints:
+    """Passes over the banks: warps × groups of lanes that one wavefront could serve; 0 where no lane is active."""
     lane_bytes = access.lanes_bytes
     active = access.active.copy()
     if access.kind.endswith("matrix"):
@@ -156,8 +163,6 @@ def _extra_passes(access: MemoryAccess, moved: Moved) -> int:
     addresses = moved(access.address.known)
     row = BANKS * WORD_BYTES
     addresses = addresses - min(int(addresses.min()) // row * row, 0)
-    worst = 1
-    for shift in shifts:
-        starts = np.where(active, addresses + shift, NOBODY)
-        worst = max(worst, int(words_by_bank(starts, lane_bytes, BANKS).max(initial=1)))
-    return worst - 1
+    starts = (np.where(active, addresses + shift, NOBODY) for shift in shifts)
+    shifted = [words_by_bank(begins, lane_bytes, BANKS).max(axis=-1, initial=0) for begins in starts]
+    return max(shifted, key=lambda turns: (int(turns.max(initial=0)), int(turns.sum())))

@@ -194,6 +194,10 @@ class SharedAccess:
     """The tile in memory that this access takes a slice of, or all; its other accesses use the same layout."""
     registers: str = ""
     """The layout of the tensor in registers that is written or read."""
+    wavefronts: int | None = None
+    """Passes that all warps of a block take for it, with each loop's body once; None where they are not known."""
+    wavefronts_needed: int | None = None
+    """The same without conflicts."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from typing import Final
 
 from warplens.kernel_lab.compiling.targets import CompileTarget
@@ -12,7 +13,17 @@ from warplens.kernel_lab.facts.ir import Module, Operation
 from warplens.kernel_lab.facts.products import outer_loops
 from warplens.kernel_lab.facts.records import Conversion, SharedAccess, SourcePlace
 from warplens.kernel_lab.layouts.attributes import parse_attribute
-from warplens.kernel_lab.layouts.banks import MATRIX_ROWS, conflicts, matrix_conflicts, vector_elements
+from warplens.kernel_lab.layouts.banks import (
+    BANKS,
+    MATRIX_ROWS,
+    WORD_BYTES,
+    by_matrices,
+    by_registers,
+    conflicts,
+    matrix_conflicts,
+    vector_elements,
+    wavefronts,
+)
 from warplens.kernel_lab.layouts.bases import Bases
 from warplens.kernel_lab.layouts.memory import UNSWIZZLED, Offsets, shared_offsets, swizzled
 from warplens.kernel_lab.layouts.registers import moves_between, register_bases
@@ -44,6 +55,19 @@ class _Use:
         if self.kind == "load matrix":
             return matrix_conflicts(offsets, self.tile.shape, self.order, self.tile.element_bits)
         return conflicts(offsets, self.bases, self.tile.element_bits, banks) if self.bases else None
+
+    def wavefronts(self, offsets: Offsets, banks: int) -> tuple[int, int] | tuple[None, None]:
+        """Passes that the whole tile takes, and those that it would take without conflicts."""
+        bits = self.tile.element_bits
+        if self.kind == "load matrix":
+            # Each matrix is a wavefront. Where they begin repeats, so a part of the tile speaks for all of it.
+            sample = wavefronts(by_matrices(self.tile.shape, self.order, bits), offsets, bits)
+            needed = -(-prod(self.tile.shape) * bits // (8 * BANKS * WORD_BYTES))
+            passes = needed * sample.passes // max(sample.wavefronts, 1) if sample else 0
+        else:
+            sample = wavefronts(by_registers(self.bases), offsets, bits, banks) if self.bases else None
+            passes, needed = (sample.passes, sample.wavefronts) if sample else (0, 0)
+        return (passes, needed) if passes else (None, None)
 
 
 def shared_accesses(lowered: Module, target: CompileTarget) -> tuple[SharedAccess, ...]:
@@ -128,6 +152,7 @@ def _measured(group: Sequence[_Use], target: CompileTarget) -> Iterator[SharedAc
         by_swizzle = best_swizzle(*search)[1]
     for use, count in zip(group, counts, strict=True):
         bits = vector_elements(offsets, use.bases, tile.element_bits) if offsets and use.bases else 0
+        passes, needed = use.wavefronts(offsets, banks) if offsets else (None, None)
         yield SharedAccess(
             place=use.place,
             kind=use.kind,
@@ -143,6 +168,8 @@ def _measured(group: Sequence[_Use], target: CompileTarget) -> Iterator[SharedAc
             in_loop=use.in_loop,
             allocated=tile.allocated,
             registers=use.registers,
+            wavefronts=passes,
+            wavefronts_needed=needed,
         )
 
 

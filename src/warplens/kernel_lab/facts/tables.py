@@ -108,6 +108,13 @@ LAYOUTS: Final = (
     Column("conflicts_padded", "with the best padding", "", pl.Int64),
     Column("padding", "that padding, in elements per row", "", pl.Int64),
     Column("conflicts_swizzled", "with the best swizzle", "", pl.Int64),
+    Column(
+        "wavefronts",
+        "passes that all warps of a block take, with each loop's body once; null where not modelled",
+        "",
+        pl.Int64,
+    ),
+    Column("wavefronts_needed", "those that they would take without conflicts", "", pl.Int64),
 )
 BRANCHES: Final = (
     *KEY,
@@ -263,6 +270,8 @@ def _layout_rows(facts: KernelFacts) -> Iterator[Row]:
             "conflicts_padded": access.conflicts_padded,
             "padding": access.padding or None,
             "conflicts_swizzled": access.conflicts_swizzled,
+            "wavefronts": access.wavefronts,
+            "wavefronts_needed": access.wavefronts_needed,
         }
     for conversion in facts.conversions:
         yield {

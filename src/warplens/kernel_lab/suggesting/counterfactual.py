@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from warplens.kernel_lab.comparing import FactDifference, differences
+from warplens.kernel_lab.comparing import differences
 from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
 from warplens.kernel_lab.compiling.loading import LoadedKernel
 from warplens.kernel_lab.compiling.records import OptionValue
@@ -13,6 +13,7 @@ from warplens.kernel_lab.compiling.signature import DIVISOR, Signature
 from warplens.kernel_lab.compiling.targets import CompileTarget
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import KernelFacts
+from warplens.kernel_lab.verdicts import FactDifference
 
 
 @dataclass(frozen=True)
