@@ -85,6 +85,34 @@ def test_tables_have_the_branches_and_the_barriers(capsys: pytest.CaptureFixture
     }
 
 
+UNMET = """
+__global__ void __launch_bounds__(256) k(float* x) {
+    if (threadIdx.x < 64) {
+        asm volatile("bar.sync 1, 96;" ::: "memory");
+        x[threadIdx.x] = 1;
+    }
+}
+"""
+
+
+def test_a_barrier_that_cannot_be_met_is_a_fault_with_status_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "unmet.cu"
+    file.write_text(UNMET)
+    assert main(["kernel", "check", str(file)]) == 1
+    shown = capsys.readouterr().out
+    assert "WK124  fault: a named barrier cannot be met  unmet.cu:4" in shown
+    assert "barrier 1 in a block of 256 threads: it waits for 96 threads and 64 come" in shown
+    assert main(["kernel", "check", str(file), "--table", "kernel_barriers", "--json"]) == 1
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["fault"], row["warps"]) == ("it waits for 96 threads and 64 come", "0–1")
+    file.write_text(UNMET.replace("96", "64"))
+    assert main(["kernel", "check", str(file)]) == 0
+    assert main(["kernel", "check", str(SAMPLES / "producer_consumer.cu"), "--table", "kernel_schedule"]) == 0
+    assert "warps 4–7  consumes" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -13,6 +13,7 @@ _TRANSPOSES = LazyPattern(r"_([tn]{2,3})(?=_|$)")
 _ALIGNMENT = LazyPattern(r"_(align\d+)")
 _CUTE_SIZE = r"(?:cute::)?(?:c<|_)(\d+)>?"
 _CUTE_SHAPE = LazyPattern(rf"(?:tuple|shape)<{_CUTE_SIZE}, ?{_CUTE_SIZE}, ?{_CUTE_SIZE}")
+_SCHEDULE = LazyPattern(r"warpspecialized_?(pingpong|cooperative)")
 _TENSILE = LazyPattern(r"^cijk_a(?P<a>\w{3,4}?)_b(?P<b>\w{3,4}?)_.*?(?P<tile>mt\d+x\d+x\d+)")
 _NVJET = LazyPattern(
     r"nvjet_(?:sm\d+\w?_)?[a-z]+_(?P<tile>\d+x\d+)_(?P<stages>\d+x\d+)_(?P<cluster>\d+x\d+)_(?P<rest>\w+)$"
@@ -89,6 +90,8 @@ def short_gemm(name: KernelName) -> str:
         alignment.group(1) if alignment else "",
         find_arch(name),
         _library(name.lower_text),
+        # As nvjet's names abbreviate it.
+        *("coop" if word == "cooperative" else word for word in _SCHEDULE.findall(name.lower_text)[:1]),
     )
 
 

@@ -90,7 +90,8 @@ class CheckVerb(Verb):
                 print_line(line, 120)
             _say_how_to_time(args, opened)
         is_failed = result.failure is not None or all(not check.facts.is_compiled for check in result.checks)
-        return 1 if is_failed else 0
+        has_fault = any(barrier.fault for check in result.checks for barrier in check.facts.barriers)
+        return 1 if is_failed or has_fault else 0
 
 
 def _checked_cuda(args: argparse.Namespace, profiles: Sequence[Measured]) -> CheckResult:

@@ -24,6 +24,7 @@ _BLAMED: Final[Mapping[str, str]] = {
     "WK121": "divergent branches",
     "WK122": "sectors per access",
     "WK123": "barriers",
+    "WK124": "barriers",
 }
 
 

@@ -11,11 +11,14 @@ from typing import Any, Final
 from warplens.kernel_lab.compiling.compiling import Artefacts
 from warplens.kernel_lab.cuda.activity import Activity
 from warplens.kernel_lab.cuda.assembled import as_assembled
-from warplens.kernel_lab.cuda.branching import barriers, branches
+from warplens.kernel_lab.cuda.barriers import barriers
+from warplens.kernel_lab.cuda.branching import branches
 from warplens.kernel_lab.cuda.compiling import CudaCompilation
 from warplens.kernel_lab.cuda.evaluating import Evaluation
 from warplens.kernel_lab.cuda.flow import Flow
+from warplens.kernel_lab.cuda.following import follow
 from warplens.kernel_lab.cuda.global_memory import global_accesses
+from warplens.kernel_lab.cuda.handing_over import block_schedule, schedule_by_name
 from warplens.kernel_lab.cuda.lanes import LANES
 from warplens.kernel_lab.cuda.memory import memory_accesses
 from warplens.kernel_lab.cuda.ptx import PtxKernel, Statement, parse_kernel
@@ -77,12 +80,13 @@ def cuda_facts(
         instructions=len(machine),
         lines=lines(machine, artefacts.target.vendor, artefacts),
         notes=tuple(_notes(artefacts, chosen, kernel, resources.registers)),
-        **_of_lanes(kernel, compilation, source, request, chosen, machine, sass),
+        **_of_lanes(kernel, name, compilation, source, request, chosen, machine, sass),
     )
 
 
 def _of_lanes(
     kernel: PtxKernel,
+    name: str,
     compilation: CudaCompilation,
     source: CudaSource,
     request: CudaRequest,
@@ -97,13 +101,17 @@ def _of_lanes(
         return {}
     activity = Activity(evaluation)
     accesses = as_assembled(list(memory_accesses(evaluation, activity)), machine)
+    followed = follow(evaluation, [parameter.name for parameter in parameters if parameter.is_whole_number])
+    schedule = block_schedule(followed, evaluation) if followed else None
+    first_line = SourcePlace(str(source.path), compilation.kernel.first_line)
     shapes = source.shared_arrays(compilation.kernel, compilation.arguments, request.defines)
     arrays = shared_arrays(kernel.shared, shapes)
     return {
         "accesses": global_accesses(accesses, parameters, math.prod(chosen.threads)),
         "shared": shared_accesses(accesses, arrays, evaluation.addresses),
         "branches": branches(evaluation, activity, machine, sass),
-        "barriers": barriers(evaluation, activity),
+        "barriers": barriers(evaluation, activity, followed, is_assumed=bool(chosen.note)),
+        "schedule": tuple(filter(None, (schedule or schedule_by_name(name, first_line),))),
     }
 
 
@@ -112,7 +120,8 @@ def chosen_block(
 ) -> ChosenBlock:
     """As requested, as a launch in the file says, as the kernel's bounds allow, or a usual one with a note."""
     names = (compilation.kernel.name, compilation.kernel.plain_name)
-    launches = [launch for launch in source.launches if launch.name in names]
+    named = [launch for launch in source.launches if launch.name in names]
+    launches = [launch for launch in named if launch.arguments == compilation.arguments] or named
     dynamic = request.dynamic_shared_bytes or max((launch.shared_bytes for launch in launches), default=0)
     launched = [launch.block for launch in launches if launch.block]
     if request.block or launched or kernel.threads:

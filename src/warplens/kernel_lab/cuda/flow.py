@@ -79,16 +79,16 @@ class Flow:
     def joins(self, block: int) -> set[int]:
         """Blocks in which lanes that took different ways at the end of `block` come together."""
         meeting = self.meeting(block)
-        sides = [self._reached(s, {block, meeting}) for s in dict.fromkeys(self.blocks[block].successors)]
+        sides = [self.reached(s, {block, meeting}) for s in dict.fromkeys(self.blocks[block].successors)]
         return {b for at, side in enumerate(sides) for b in side if any(b in other for other in sides[at + 1 :])}
 
     def parted(self, block: int) -> set[int]:
         """Blocks that only some of the lanes may be in, if they take different ways at the end of `block`."""
         meeting = self.meeting(block)
-        sides = (self._reached(s, {block, meeting}) for s in self.blocks[block].successors)
+        sides = (self.reached(s, {block, meeting}) for s in self.blocks[block].successors)
         return set().union(*sides) - {meeting}
 
-    def _reached(self, begin: int, limits: set[int]) -> set[int]:
+    def reached(self, begin: int, limits: set[int]) -> set[int]:
         """Blocks on the ways from `begin` up to the limits, these included."""
         reached, waiting = {begin}, [begin]
         while waiting:

@@ -79,7 +79,7 @@ class Writes:
         for block in self._flow.order:
             read[block], written[block] = set(), set()
             for statement in self._flow.blocks[block].statements:
-                read[block] |= (self._several & _read_by(statement)) - written[block]
+                read[block] |= (self._several & read_by(statement)) - written[block]
                 if not statement.guard:
                     written[block] |= self._several.intersection(results(statement))
         needed = {block: set(names) for block, names in read.items()}
@@ -94,6 +94,6 @@ class Writes:
         return needed
 
 
-def _read_by(statement: Statement) -> set[str]:
+def read_by(statement: Statement) -> set[str]:
     operands = statement.operands[1:] if results(statement) else statement.operands
     return {*_NAME.findall(" ".join(operands)), statement.guard}

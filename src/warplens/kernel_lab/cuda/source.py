@@ -25,6 +25,7 @@ _ATTRIBUTES: Final = (
 )
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*\($")
 _PARAMETER = re.compile(r"^(?P<type>.*?)(?P<name>[A-Za-z_]\w*)?\s*(?P<array>\[[^\]]*\])*\s*(?:=.*)?$", re.DOTALL)
+_WHOLE = re.compile(r"\b(?:int|unsigned|signed|long|short|char|s?size_t|u?int\d+_t|bool|uint)\b")
 _LAUNCH = re.compile(r"([A-Za-z_][\w:]*)\s*(<(?!<)[^;{}]*?>)?\s*<<<")
 _SHARED = re.compile(r"__shared__\s+(?P<rest>[^;{}]*?);")
 _DIM3 = re.compile(r"^(?:dim3)?\s*[({](.*)[)}]$", re.DOTALL)
@@ -38,6 +39,10 @@ class CudaParameter:
     @property
     def is_pointer(self) -> bool:
         return "*" in self.type or "[" in self.type
+
+    @property
+    def is_whole_number(self) -> bool:
+        return bool(_WHOLE.search(self.type)) and not self.is_pointer
 
     def text(self) -> str:
         return f"{self.type} {self.name}".strip()

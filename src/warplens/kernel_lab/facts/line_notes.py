@@ -173,6 +173,9 @@ def _barrier(use: BarrierUse) -> Note:
     threads = f" of {use.threads} threads" if use.threads else ""
     verb = {"sync": "arrive and wait", "arrive": "arrive", "reduce": "arrive, wait and reduce"}[use.kind]
     text = f"barrier {use.number}{threads}: {_counted(len(use.warps), 'warp')} {verb}"
+    if use.fault:
+        text += f"; {use.fault}"
+        return CodeMark(f"bar {use.number} unmet", text, is_bad=True), text
     if use.parted_by is not None:
         text += f"; lanes of a warp may be apart here, because of line {use.parted_by.line}"
         return CodeMark(f"bar {use.number} apart", text, is_bad=True), text

@@ -114,11 +114,11 @@ class ScheduleStep:
 
     place: SourcePlace
     partition: str
-    """Of a warp-specialised loop; empty where all warps do it."""
+    """Of a warp-specialised loop, or a group of warps; empty where all warps do it."""
     order: int
     kind: str
     operation: str
-    """As TTGIR names it."""
+    """As TTGIR or PTX names it."""
     ahead: int
     """Iterations before the one whose result it serves; in a partition at most so many."""
     stage: int | None
@@ -141,11 +141,11 @@ class SchedulePartition:
 
 @dataclass(frozen=True)
 class LoopSchedule:
-    """How the compiler arranged the iterations of a loop over time and over warps."""
+    """How the compiler arranged a loop's iterations over time and warps, or a CUDA C++ kernel its work over warps."""
 
     place: SourcePlace
     pattern: str
-    """producer/consumer, ping-pong, pipelined or sequential."""
+    """producer/consumer, ping-pong, hand-over, pipelined or sequential."""
     stages: int
     sentence: str
     partitions: tuple[SchedulePartition, ...] = ()
@@ -242,6 +242,10 @@ class BarrierUse:
     in_loop: bool
     parted_by: SourcePlace | None = None
     """The condition that may keep some lanes of a warp from getting there with the others."""
+    numbers: str = ""
+    """All numbers that these warps come with: `1, 4`, or the argument that they are, `id+1`."""
+    fault: str = ""
+    """Why it cannot be met."""
 
     @property
     def is_named(self) -> bool:
@@ -249,6 +253,8 @@ class BarrierUse:
 
     @property
     def number(self) -> str:
+        if self.numbers:
+            return self.numbers
         if self.first is None:
             return "?"
         return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"

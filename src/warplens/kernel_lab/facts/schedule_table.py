@@ -1,4 +1,4 @@
-"""`kernel_schedule`: the operations of each loop, stage by stage or partition by partition."""
+"""`kernel_schedule`: the operations of each loop, stage by stage or partition by partition, or group of warps."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ SCHEDULE: Final = (
     *KEY,
     *LINE,
     Column("loop_line", "line of the loop", "", pl.Int64),
-    Column("pattern", "producer/consumer, ping-pong, pipelined or sequential", "", pl.String),
-    Column("partition", "partition of a warp-specialised loop; null where all warps do it", "", pl.String),
+    Column("pattern", "producer/consumer, ping-pong, hand-over, pipelined or sequential", "", pl.String),
+    Column(
+        "partition",
+        "partition of a warp-specialised loop, warps in CUDA C++; null where all warps do it",
+        "",
+        pl.String,
+    ),
     Column("role", "what the partition does", "", pl.String),
     Column("order", "place among the operations of the loop or of its partition", "", pl.Int64),
     Column("stage", "stage of the pipeline, 0 is issued first; null in a partition", "", pl.Int64),
@@ -27,7 +32,7 @@ SCHEDULE: Final = (
     Column("waits_for", "barrier that it waits for", "", pl.String),
     Column("signals", "barriers that it, or what it starts, arrives at", "", pl.String),
     Column("detail", "what may still be in flight, a priority", "", pl.String),
-    Column("operation", "its name in TTGIR", "", pl.String),
+    Column("operation", "its name in TTGIR, in CUDA C++ in PTX", "", pl.String),
 )
 
 

@@ -138,12 +138,16 @@ BARRIERS: Final = (
     *LINE,
     Column("kind", "sync (arrive and wait), arrive or reduce", "", pl.String),
     Column(
-        "barrier", "its number: 0 is __syncthreads(), a range where it is computed, ? where not known", "", pl.String
+        "barrier",
+        "its number: 0 is __syncthreads(), several where it is computed, an argument, ? where not known",
+        "",
+        pl.String,
     ),
     Column("threads", "threads that it waits for; null for the whole block", "", pl.Int64),
     Column("warps", "warps of the block that get there", "", pl.String),
     Column("in_loop", "whether it is in a loop", "", pl.Boolean),
     Column("parted_by", "line of a condition that may keep some lanes of a warp away", "", pl.Int64),
+    Column("fault", "why it cannot be met", "", pl.String),
 )
 
 
@@ -311,6 +315,7 @@ def _barrier_rows(facts: KernelFacts) -> Iterator[Row]:
             "warps": ranges(use.warps),
             "in_loop": use.in_loop,
             "parted_by": use.parted_by.line if use.parted_by else None,
+            "fault": use.fault or None,
         }
 
 
@@ -336,7 +341,7 @@ FACT_TABLES: Final = {
         _entry("kernel_accesses", "one row per access of global memory in the source", ACCESSES, _access_rows),
         _entry("kernel_remarks", "one row per remark of the compiler", REMARKS, _remark_rows),
         _entry("kernel_layouts", "one row per access of shared memory and change of layout", LAYOUTS, _layout_rows),
-        _entry("kernel_schedule", "one row per operation of a loop that copies or multiplies", SCHEDULE, schedule_rows),
+        _entry("kernel_schedule", "one row per operation of a loop or of a group of warps", SCHEDULE, schedule_rows),
         _entry("kernel_branches", "one row per condition of a CUDA C++ kernel", BRANCHES, _branch_rows, _has_cuda),
         _entry("kernel_barriers", "one row per barrier of a CUDA C++ kernel", BARRIERS, _barrier_rows, _has_cuda),
     )

@@ -209,3 +209,22 @@ def parted_barriers(situation: Situation) -> Iterator[Draft]:
             f"{PurePath(condition.file).name}:{condition.line} differs between them",
             advice="move it to where all threads come by, and put the condition around the work before and after it",
         )
+
+
+def unmet_barriers(situation: Situation) -> Iterator[Draft]:
+    """WK124: once per barrier and cause, where warps wait at it."""
+    faulty = [use for use in situation.facts.barriers if use.fault]
+    reported = set()
+    for barrier in sorted(faulty, key=lambda use: use.kind == "arrive"):
+        if (barrier.number, barrier.fault) in reported:
+            continue
+        reported.add((barrier.number, barrier.fault))
+        yield Draft(
+            code="WK124",
+            target=situation.barrier_row(barrier),
+            place=barrier.place,
+            evidence=f"barrier {barrier.number} in a block of {'×'.join(map(str, situation.facts.block))} threads: "
+            f"{barrier.fault}",
+            advice="let its number of threads be 32 for each warp that comes to it in one turn, those that only arrive "
+            "included, the same wherever it is used; warps that do not belong together need barriers of their own",
+        )

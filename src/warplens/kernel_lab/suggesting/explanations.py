@@ -91,4 +91,13 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "branch that lanes of a warp do not take together the kernel hangs, or goes on with data that is not there "
         "yet. Move the barrier out of the branch. Reported of CUDA C++; lanes that have ended are not waited for.",
     ),
+    "WK124": Explanation(
+        "fault: a named barrier cannot be met",
+        "`bar.sync a, n` waits until n threads have come to barrier a, counted by warps: those that wait and those "
+        "that only arrive (`bar.arrive`). Where fewer come, the kernel hangs. Where more come, some of them meet and "
+        "the others later or never; which of them is left to chance. n must be a multiple of 32, and the same for all. "
+        "Each warp is followed from barrier to barrier with large numbers in place of the kernel's arguments, so that "
+        "numbers such as `1 + stage` are known; nothing is reported where loaded values decide. A fault: `kernel "
+        "check` ends with status 1. Reported of CUDA C++.",
+    ),
 }

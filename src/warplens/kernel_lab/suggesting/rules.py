@@ -33,5 +33,6 @@ CHECKS: Final[Mapping[str, Check]] = {
     "WK121": cuda_rules.divergence,
     "WK122": cuda_rules.scattered_accesses,
     "WK123": cuda_rules.parted_barriers,
+    "WK124": cuda_rules.unmet_barriers,
 }
 RULES: Final = RuleSet(CHECKS, EXPLANATIONS, THRESHOLDS)
