@@ -17,7 +17,7 @@ def cuda_lines(facts: KernelFacts) -> Iterator[str]:
         moved = f"{access.kind} of {access.layout}: {access.vector_bits} bits"
         yield f"shared      {moved}, {_conflict(access)}  {_at(access.place)}"
     for branch in facts.branches:
-        if branch.is_divergent:
+        if branch.is_divergent or branch.is_predicated:
             yield f"branch      {_branch(branch, facts.num_warps)}  {_at(branch.place)}"
     yield from _barriers([use for use in facts.barriers if use.is_named])
 
@@ -29,8 +29,11 @@ def _conflict(access: SharedAccess) -> str:
 
 
 def _branch(branch: Branch, warps: int) -> str:
+    if branch.is_predicated:
+        how = "on loaded values" if branch.difference == "data" else "by lane"
+        return f"{how}, no divergence: predicated"
     if branch.difference == "data":
-        return "on loaded values: lanes of a warp may diverge"
+        return f"on loaded values: lanes of a warp may {'leave the loop apart' if branch.turns else 'diverge'}"
     if branch.lanes is None:
         return "diverges: lanes of a warp go different ways"
     return f"diverges: {branch.lanes} of 32 lanes jump, in {branch.warps} of {warps} warps"

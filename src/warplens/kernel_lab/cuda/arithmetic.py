@@ -130,8 +130,15 @@ def _shift_right(name: str, operands: Sequence[Value]) -> Value | None:
         return None
     step = 1 << count.constant
     if not a.divided_by(step):
-        return None
+        # How often a loop turns that each lane begins at its own number: two numbers of a warp's lanes at most.
+        return varying(EDGE, a.sources) if _rises_by_less(a, step) else None
     return with_lanes(_operand(name, a), _operand(name, a).known >> count.constant, _divided(a, step))
+
+
+def _rises_by_less(a: Value, step: int) -> bool:
+    rises = np.diff(a.known, axis=1)
+    is_ordered = bool((rises >= 0).all() or (rises <= 0).all())
+    return is_ordered and int(np.ptp(a.known, axis=1).max()) < step
 
 
 def _divided(a: Value, step: int) -> tuple[tuple[str, int], ...]:

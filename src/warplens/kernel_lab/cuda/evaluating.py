@@ -16,7 +16,18 @@ import numpy as np
 from warplens.kernel_lab.cuda.arithmetic import OPERATIONS, any_of, combine
 from warplens.kernel_lab.cuda.counting import Counters
 from warplens.kernel_lab.cuda.flow import EXIT, Flow
-from warplens.kernel_lab.cuda.lanes import DATA, LANES, THREAD, UNIFORM, Value, added, added_strided, varying, worst
+from warplens.kernel_lab.cuda.lanes import (
+    DATA,
+    EDGE,
+    LANES,
+    THREAD,
+    UNIFORM,
+    Value,
+    added,
+    added_strided,
+    varying,
+    worst,
+)
 from warplens.kernel_lab.cuda.liveness import Writes
 from warplens.kernel_lab.cuda.operands import address_parts, immediate, is_register, results
 from warplens.kernel_lab.cuda.ptx import PtxKernel, Statement
@@ -46,6 +57,8 @@ class Evaluation:
         self.branches: dict[int, Value] = {}
         """Predicate of the conditional jump at the end of a block."""
         self._parted: dict[str, str] = {}
+        self._reader: Statement | None = None
+        """The statement whose operands are read: where one write alone reaches it, the others say nothing."""
         self.is_complete = len(kernel.items) <= MOST_STATEMENTS and self._run()
 
     def _run(self) -> bool:
@@ -65,6 +78,7 @@ class Evaluation:
             jump = self.flow.blocks[block].condition
             if jump is None:
                 continue
+            self._reader = jump
             condition = self._read(jump.guard or jump.operands[0], block)
             self.branches[block] = condition
             if condition.difference == UNIFORM:
@@ -79,12 +93,14 @@ class Evaluation:
         keys = ((key, symbol) for key, symbol in self._symbols.items() if isinstance(key, tuple))
         return {symbol: str(key[1]) for key, symbol in keys if key[0] == "address"}
 
-    def value(self, operand: str, block: int) -> Value:
+    def value(self, operand: str, block: int, reader: Statement | None = None) -> Value:
         """What an operand of a statement in a block is, after all."""
+        self._reader = reader
         return self._read(operand, block)
 
-    def address(self, operand: str, block: int) -> Value:
+    def address(self, operand: str, block: int, reader: Statement | None = None) -> Value:
         """Of a memory operand, `[%rd1+16]`."""
+        self._reader = reader
         base, offset = address_parts(operand)
         value = self._read(base, block)
         number = self._number(offset)
@@ -94,6 +110,7 @@ class Evaluation:
         names = results(statement)
         if not names:
             return
+        self._reader = statement
         value = self._result(statement, block)
         for at, name in enumerate(names):
             self._write(name, statement, block, value if at == 0 else self._second(statement, value, name))
@@ -118,7 +135,8 @@ class Evaluation:
 
     def _merged(self, name: str, values: Sequence[Value], block: int) -> Value:
         sources = frozenset[str]().union(*(value.sources for value in values))
-        if name in self._parted:
+        # Where lanes part in one warp of the grid at most, the others still have what they share.
+        if name in self._parted and not (self._parted[name] == EDGE and _rise_alike(values)):
             return varying(worst((self._parted[name], *(value.difference for value in values))), sources)
         if not all(value.is_known for value in values):
             return varying(worst(value.difference for value in values), sources)
@@ -126,7 +144,7 @@ class Evaluation:
         if all(value.key() == first.key() for value in values) and len(values) == self._writes.count(name):
             return first
         steps = first.steps()
-        if any(not np.array_equal(value.steps(), steps) for value in values[1:]):
+        if not _rise_alike(values):
             return varying(worst((THREAD, *(value.difference for value in values))), sources)
         counter = self._symbol(("written", name), self._writes.first_block(name), sources)
         self._counters.note(counter, values)
@@ -195,7 +213,8 @@ class Evaluation:
         return self._symbol(("parameter", base, offset), 0, frozenset((name,)))
 
     def _loaded(self, statement: Statement, block: int) -> Value:
-        address = self.address(statement.operands[1], block) if len(statement.operands) > 1 else varying(DATA)
+        has_address = len(statement.operands) > 1
+        address = self.address(statement.operands[1], block, statement) if has_address else varying(DATA)
         if statement.base in ("ld", "ldu") and address.is_known and address.is_uniform:
             return self._symbol(("once", id(statement)), block, address.sources)
         return varying(DATA, address.sources)
@@ -225,20 +244,30 @@ class Evaluation:
         if is_register(text) and not text.startswith("%") and text not in self._writes.names:
             return self._symbol(("address", text), 0)
         if text in self._values:
-            return self._left(text, self._values[text], block)
+            return self._left(text, self._reaching(text), block)
         # Special registers that are the same for a block, numbers with a point, and what is not written yet.
         return self._symbol(("other", text), 0)
 
+    def _reaching(self, name: str) -> Value:
+        write = self._writes.sole.get((id(self._reader), name)) if self._reader is not None else None
+        return self._written.get(name, {}).get(write, self._values[name]) if write is not None else self._values[name]
+
     def _left(self, name: str, value: Value, block: int) -> Value:
-        """Lanes that left a loop in different turns hold different counts of it."""
+        """Lanes that left a loop in different turns hold different counts of it, in more than one warp of the grid."""
         if not value.is_known or not value.terms:
             return value
         for loop in self._writes.loops_left(name, block):
             born = any(self._born.get(symbol, 0) in loop for symbol, _ in value.terms)
             reasons = [self.branches[exit].difference for exit in self._exits(loop) if exit in self.branches]
-            if born and worst(reasons) != UNIFORM:
+            if born and worst(reasons) not in (UNIFORM, EDGE):
                 return varying(worst(reasons), value.sources)
         return value
 
     def _exits(self, loop: frozenset[int]) -> Iterator[int]:
         return (block for block in loop if any(s not in loop for s in self.flow.blocks[block].successors))
+
+
+def _rise_alike(values: Sequence[Value]) -> bool:
+    """Whether all are known but for what the lanes of a warp share, which alone differs between them."""
+    known = [value for value in values if value.is_known]
+    return len(known) == len(values) and all(np.array_equal(v.steps(), known[0].steps()) for v in known[1:])

@@ -230,6 +230,9 @@ class _Warp(Evaluation):
                     value = _of_both(active, value, before)
         self._values[name] = value
 
+    def _reaching(self, name: str) -> Value:
+        return self._values[name]
+
     def _left(self, name: str, value: Value, block: int) -> Value:
         return value
 

@@ -48,6 +48,24 @@ class Writes:
         return {name for name, writes in reaching.items() if len(writes) > 1 and name in self._needed[block]}
 
     @cached_property
+    def sole(self) -> dict[tuple[int, str], int]:
+        """The write that alone reaches a statement, of a register that it reads and that has several writes."""
+        alone: dict[tuple[int, str], int] = {}
+        for block in self._flow.order:
+            reaching: dict[str, set[int]] = {}
+            for before in self._flow.predecessors[block]:
+                for name, write in self._reaching[before]:
+                    reaching.setdefault(name, set()).add(write)
+            for statement in self._flow.blocks[block].statements:
+                for name in self._several & read_by(statement):
+                    if len(writes := reaching.get(name, set())) == 1:
+                        alone[id(statement), name] = next(iter(writes))
+                for name in self._several.intersection(results(statement)):
+                    kept = reaching.get(name, set()) if statement.guard else set()
+                    reaching[name] = kept | {id(statement)}
+        return alone
+
+    @cached_property
     def _reaching(self) -> dict[int, set[tuple[str, int]]]:
         """The writes of registers with several of them that hold at the end of each block."""
         last: dict[int, dict[str, int]] = {}

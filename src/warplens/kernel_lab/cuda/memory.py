@@ -69,7 +69,7 @@ def memory_accesses(evaluation: Evaluation, activity: Activity) -> Iterator[Memo
                     kind,
                     bits,
                     bits * vector,
-                    evaluation.address(operand, block),
+                    evaluation.address(operand, block, statement),
                     activity.of(block, statement),
                     flow.in_loop(block),
                 )

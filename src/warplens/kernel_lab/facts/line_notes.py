@@ -163,7 +163,10 @@ def _branch(branch: Branch) -> Note:
     text = f"condition: {_DIFFERENCES[branch.difference]}"
     if branch.lanes is not None:
         text += f"; {branch.lanes} of 32 lanes jump, in {_counted(branch.warps or 0, 'warp')} of the block"
-    text += "" if branch.jumps else "; no jump: instructions are predicated"
+    if branch.is_predicated:
+        text += "; no divergence: predicated"
+    elif not branch.jumps:
+        text += "; no jump: instructions are predicated"
     if not branch.is_divergent:
         return None, text
     return CodeMark("diverges", text, is_bad=branch.difference == "lanes"), text

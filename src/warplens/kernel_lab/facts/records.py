@@ -216,6 +216,16 @@ class Branch:
     """Conditional jumps of the machine code on the line; 0 where instructions are predicated instead."""
     regions: int
     """Regions on the line after which the machine code brings the lanes of a warp together again."""
+    is_predicated: bool = False
+    """Lanes may decide differently, but the machine code does not jump: all lanes do both ways, each as it decided."""
+    body_instructions: int = 0
+    """PTX statements that only some of the lanes do; 0 where the others end there."""
+    has_loop: bool = False
+    """Among them is a loop, or it decides how often one turns."""
+    has_call: bool = False
+    """Among them is a function that is not inlined."""
+    turns: bool = False
+    """It decides whether a loop turns again."""
 
     @property
     def is_divergent(self) -> bool:

@@ -132,6 +132,9 @@ BRANCHES: Final = (
     Column("in_loop", "whether it is in a loop", "", pl.Boolean),
     Column("jumps", "conditional jumps of the machine code; 0 where instructions are predicated instead", "", pl.Int64),
     Column("regions", "regions after which lanes are brought together again (BSSY)", "", pl.Int64),
+    Column("predicated", "lanes may decide differently, and instructions are predicated instead", "", pl.Boolean),
+    Column("body_instructions", "PTX statements that only some of the lanes do", "", pl.Int64),
+    Column("turns", "whether it decides how often a loop turns", "", pl.Boolean),
 )
 BARRIERS: Final = (
     *KEY,
@@ -301,6 +304,9 @@ def _branch_rows(facts: KernelFacts) -> Iterator[Row]:
             "in_loop": branch.in_loop,
             "jumps": branch.jumps,
             "regions": branch.regions,
+            "predicated": branch.is_predicated,
+            "body_instructions": branch.body_instructions,
+            "turns": branch.turns,
         }
 
 

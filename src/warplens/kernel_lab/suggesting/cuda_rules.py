@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Final
 
-from warplens.kernel_lab.facts.records import Access, SharedAccess
+from warplens.kernel_lab.facts.records import Access, Branch, SharedAccess
 from warplens.kernel_lab.suggesting.access_rules import is_narrow
 from warplens.kernel_lab.suggesting.config_rules import most_local, next_limit
 from warplens.kernel_lab.suggesting.records import Draft, Situation
 from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
-from warplens.units import plural
+from warplens.units import listed, plural
 
 WORD_BITS: Final = 32
 LANES: Final = 32
@@ -154,9 +154,12 @@ def too_large(situation: Situation) -> Iterator[Draft]:
 
 
 def divergence(situation: Situation) -> Iterator[Draft]:
-    """WK121: conditions on the thread's number that differ within many warps."""
+    """WK121: conditions on the thread's number that differ within many warps, or on loaded values before much work."""
     facts = situation.facts
     for branch in facts.branches:
+        if branch.is_divergent and branch.difference == "data":
+            yield from _by_data(situation, branch)
+            continue
         is_rare = branch.warps is not None and 100 * branch.warps < THRESHOLDS.parted_warps_percent * facts.num_warps
         if branch.difference != "lanes" or not branch.is_divergent or is_rare:
             continue
@@ -174,6 +177,27 @@ def divergence(situation: Situation) -> Iterator[Draft]:
             advice="let whole warps take one way, with a condition on `threadIdx.x / 32` or by giving a warp's lanes "
             "the same kind of work, or compute both results and select one (`c ? a : b`)",
         )
+
+
+def _by_data(situation: Situation, branch: Branch) -> Iterator[Draft]:
+    if not branch.has_loop and not branch.has_call and branch.body_instructions < THRESHOLDS.parted_body:
+        return
+    size = plural(branch.body_instructions, "PTX instruction")
+    work = [size] + ["a loop"] * branch.has_loop + ["a function that is not inlined"] * branch.has_call
+    yield Draft(
+        code="WK121",
+        target=situation.branch_row(branch),
+        place=branch.place,
+        evidence="loaded values decide how often the loop turns: a warp turns as often as the lane that turns most"
+        if branch.turns
+        else f"loaded values decide which way a lane goes: a warp runs all ways that any of its lanes takes, here "
+        f"{listed(work)}, and the others idle",
+        advice="let the lanes of a warp share the work of one element (a warp per row), or sort the elements by how "
+        "much work each has, so that those of a warp have the same"
+        if branch.turns
+        else "give the lanes of a warp elements of one kind: sort or compact them by the condition before, or launch a "
+        "kernel per kind; or compute both results and select one (`c ? a : b`) where both are cheap",
+    )
 
 
 def scattered_accesses(situation: Situation) -> Iterator[Draft]:

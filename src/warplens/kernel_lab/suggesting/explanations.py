@@ -74,9 +74,11 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "lanes of a warp take different branches",
         "The 32 lanes of a warp share one program counter: where a condition differs between them, both ways are run, "
         "each with the other lanes idle. A condition on the number of the warp, `threadIdx.x / 32`, parts none; short "
-        "branches become predicated instructions. Reported of CUDA C++ where lanes differ in {parted_warps_percent:g} "
-        "% of a block's warps or more, or in an unknown number; a comparison of an index with a bound parts one warp "
-        "of the grid at most and is not reported.",
+        "branches become predicated instructions, and nothing diverges. Reported of CUDA C++ where the thread's number "
+        "decides and lanes differ in {parted_warps_percent:g} % of a block's warps or more, or in an unknown number; "
+        "where loaded values decide, of a loop, a function that is not inlined or a body of {parted_body:g} PTX "
+        "instructions or more. A comparison of an index with a bound parts one warp of the grid at most and is not "
+        "reported, nor lanes that only end.",
     ),
     "WK122": Explanation(
         "a warp's access is scattered over memory",

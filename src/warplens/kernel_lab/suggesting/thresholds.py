@@ -21,6 +21,7 @@ class KernelThresholds(Thresholds):
     matrix_warps = threshold(4.0, "wgmma is issued by groups of four warps")
 
     sector_ratio = threshold(2.0, "half of the bytes that are moved are not used")
+    parted_body = threshold(16.0, "a shorter body costs about as much as bringing the lanes together again")
     parted_warps_percent = threshold(50.0, "one warp of a block, which thread 0 writes a result for, costs little")
 
 
