@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from warplens.kernel_lab.cuda.meetings import barrier_faults
 from warplens.kernel_lab.facts.locations import users_place
 from warplens.kernel_lab.facts.records import BarrierUse, SourcePlace
 from warplens.kernel_lab.facts.tables import ranges
+
+_WAITS: Final = ("mbarrier", "cluster", ".acquire", ".volatile", ".cas", ".exch")
 
 
 @dataclass(frozen=True)
@@ -116,10 +119,8 @@ def _is_ordered_otherwise(evaluation: Evaluation) -> bool:
     """Barriers in shared memory or of a cluster, and flags that warps wait for."""
     statements = (s for block in evaluation.flow.order for s in evaluation.flow.blocks[block].statements)
     return any(
-        statement.base == "mbarrier" or "cluster" in statement.name or ".acquire" in statement.name
-        or ".volatile" in statement.name or statement.base == "atom"
-        for statement in statements
-    )  # fmt: skip
+        statement.base == "mbarrier" or any(word in statement.name for word in _WAITS) for statement in statements
+    )
 
 
 def _ends(operand: str, evaluation: Evaluation, block: int) -> tuple[int | None, int | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import permutations
 from typing import Final
 
@@ -51,7 +52,7 @@ _CUTLASS_SENTENCES: Final = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Group:
     """Warps that come to the same barriers in the same order."""
 
@@ -64,9 +65,9 @@ class _Group:
     def name(self) -> str:
         return f"warp{'s' if len(self.warps) > 1 else ''} {ranges(self.warps)}"
 
-    @property
+    @cached_property
     def kinds(self) -> frozenset[str]:
-        return frozenset(kind for kind in map(_kind, self.statements) if kind not in ("", "wait", "signal"))
+        return frozenset(_kind(s.name) for s in self.statements) - {"", "wait", "signal"}
 
     def names(self, *, arriving: bool) -> set[str]:
         """The barriers that it only arrives at, or that it waits at."""
@@ -126,8 +127,9 @@ def _takes_turns(group: _Group, edges: Edges) -> bool:
     return gives and any(taker == group and giver.kinds == group.kinds for giver, taker in edges)
 
 
-def _kind(statement: Statement) -> str:
-    return next((kind for pattern, kind in _PATTERNS if pattern.match(statement.name)), "")
+@cache
+def _kind(name: str) -> str:
+    return next((kind for pattern, kind in _PATTERNS if pattern.match(name)), "")
 
 
 def _steps(group: _Group) -> Iterator[ScheduleStep]:
@@ -141,9 +143,8 @@ def _steps(group: _Group) -> Iterator[ScheduleStep]:
         if site is not None and site in names:
             kind = "signal" if site.kind == ARRIVE else "wait"
             listed_steps.setdefault((site.place, kind, f"bar.{site.kind}"), set()).update(names[site])
-        elif site is None and place is not None and _kind(statement):
-            at = SourcePlace(place.file, place.line)
-            listed_steps.setdefault((at, _kind(statement), _operation(statement)), set())
+        elif site is None and place is not None and (kind := _kind(statement.name)):
+            listed_steps.setdefault((SourcePlace(place.file, place.line), kind, _operation(statement)), set())
     for order, ((place, kind, operation), own) in enumerate(listed_steps.items()):
         named = _barriers(sorted(own, key=_order)) if own else ""
         waits_for, signals = (named, "") if kind == "wait" else ("", named)

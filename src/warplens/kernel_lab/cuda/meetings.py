@@ -83,10 +83,10 @@ class _Block:
         """The barrier that a warp waits at."""
         self._barriers: dict[int, _Barrier] = {}
         self._names = {event.number or 0: event.name for warp in warps for event in warp.events}
+        self._cut = {warp.warp for warp in warps if warp.is_cut}
         while (warp := next((warp for warp in self._events if self._can_go(warp)), None)) is not None:
             self._go(warp)
-        is_followed = not any(warp.is_cut and warp.warp not in self._waiting for warp in warps)
-        self.stuck = bool(self._waiting) and is_followed
+        self.stuck = bool(self._waiting) and self._cut <= self._waiting.keys()
 
     @property
     def waited_at(self) -> list[str]:
@@ -108,10 +108,11 @@ class _Block:
 
     def _meet(self, number: int) -> None:
         barrier = self._barriers[number]
-        alive = [w for w, events in self._events.items() if w in self._waiting or self._at[w] < len(events)]
-        is_met = (
-            LANES * len(barrier.arrived) >= barrier.needed if barrier.needed else set(alive) <= set(barrier.arrived)
-        )
+        if barrier.needed:
+            is_met = LANES * len(barrier.arrived) >= barrier.needed
+        else:
+            going = {warp for warp, events in self._events.items() if self._at[warp] < len(events)}
+            is_met = going | self._cut | self._waiting.keys() <= set(barrier.arrived)
         if is_met and barrier.arrived:
             self.met.setdefault(number, []).append(barrier.arrived)
             del self._barriers[number]
