@@ -126,6 +126,32 @@ def verdicts(compiled: dict[str, KernelFacts], before: str, after: str) -> set[s
     return {verdict for _, _, verdict in moved(compiled, before, after).values()}
 
 
+MEASURED = {
+    # On an H200 by Nsight Compute: wavefronts of shared loads and stores, sectors of global loads and stores.
+    "plain": (1024, 32, 128, 128),
+    "padded": (32, 32, 128, 128),
+    "swizzled": (32, 32, 128, 128),
+    "halves": (512, 32, 64, 64),
+    "padded_halves": (32, 32, 64, 64),
+    "doubles": (1024, 64, 256, 256),
+    "padded_doubles": (64, 64, 256, 256),
+    "two": (2048, 64, 256, 128),
+    "two_one_padded": (1056, 64, 256, 128),
+    "naive": (0, 0, 128, 1024),
+}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_wavefronts_and_sectors_are_those_that_the_hardware_counts(name: str, compiled: dict[str, KernelFacts]) -> None:
+    facts = compiled[name]
+    passes = [sum(a.wavefronts or 0 for a in facts.shared if a.kind == kind) for kind in ("load", "store")]
+    touched = [
+        facts.num_warps * sum(a.instructions * (a.sectors or 0) for a in facts.accesses if a.kind == kind)
+        for kind in ("load", "store")
+    ]
+    assert (*passes, *touched) == MEASURED[name]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "extra", "ways"),
     [
