@@ -248,6 +248,6 @@ def test_kernels_of_cutlass_are_recognised_by_their_names(tmp_path: Path) -> Non
     for schedule, pattern in (("Pingpong", "ping-pong"), ("Cooperative", "producer/consumer")):
         name = f"gemm<cutlass::gemm::KernelTmaWarpSpecialized{schedule}>"
         (check,) = check_cuda(CudaRequest(f"{file}::{name}")).checks
-        (found,) = check.facts.schedule
-        assert found.pattern == pattern
-        assert f"(KernelTmaWarpSpecialized{schedule} of CUTLASS)" in found.sentence
+        (named,) = check.facts.schedule
+        assert named.pattern == pattern
+        assert f"(KernelTmaWarpSpecialized{schedule} of CUTLASS)" in named.sentence

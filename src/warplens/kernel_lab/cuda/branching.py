@@ -31,7 +31,7 @@ _CONDITION = re.compile(r"\b(?:if|switch|while|for|do)\b|\?|&&|\|\|")
 _WAITS: Final = (".acquire", ".volatile", "atom.", "nanosleep")
 """In a loop that waits for others, whose turns are no work."""
 _TOGETHER: Final = (".aligned", ".sync")
-Found = tuple[Branch, frozenset[SourcePlace]]
+BranchAndBody = tuple[Branch, frozenset[SourcePlace]]
 """With the lines that only some of the lanes are at."""
 
 
@@ -40,7 +40,7 @@ def branches(
 ) -> tuple[Branch, ...]:
     """One record per line: that of the condition which parts lanes most, of equal ones that with the largest body."""
     sources = _Sources()
-    by_line: dict[SourcePlace, Found] = {}
+    by_line: dict[SourcePlace, BranchAndBody] = {}
     for branch, body in _jumping(evaluation, activity):
         other = by_line.get(branch.place)
         by_line[branch.place] = _together(*other, branch, body) if other else (branch, body)
@@ -62,10 +62,12 @@ def branches(
     return tuple(listed)
 
 
-def _together(one: Branch, body: frozenset[SourcePlace], other: Branch, other_body: frozenset[SourcePlace]) -> Found:
+def _together(
+    one: Branch, body: frozenset[SourcePlace], other: Branch, other_body: frozenset[SourcePlace]
+) -> BranchAndBody:
     """Two conditions of a line: what parts lanes more, or a loop's first and its further turns."""
     if one.difference != other.difference:
-        first, lines = max((one, body), (other, other_body), key=lambda found: REASONS.index(found[0].difference))
+        first, lines = max((one, body), (other, other_body), key=lambda pair: REASONS.index(pair[0].difference))
         return first, lines
     together = replace(
         one,
@@ -92,7 +94,7 @@ class _Sources:
             text = path.read_text("utf-8", errors="replace") if path.is_file() else ""
             self._lines[place.file] = code_only(text).splitlines()
         lines = self._lines[place.file]
-        return place.line <= len(lines) and pattern.search(lines[place.line - 1]) is not None
+        return 0 < place.line <= len(lines) and pattern.search(lines[place.line - 1]) is not None
 
 
 def _is_guarded(instruction: Instruction, lines: Sequence[str]) -> bool:
@@ -109,7 +111,7 @@ def _line(statement: Statement) -> SourcePlace | None:
     return SourcePlace(place.file, place.line) if place is not None else None
 
 
-def _jumping(evaluation: Evaluation, activity: Activity) -> Iterator[Found]:
+def _jumping(evaluation: Evaluation, activity: Activity) -> Iterator[BranchAndBody]:
     """Conditions that PTX jumps by."""
     flow = evaluation.flow
     for block, condition in evaluation.branches.items():

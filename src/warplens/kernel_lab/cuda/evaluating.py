@@ -269,5 +269,6 @@ class Evaluation:
 
 def _rise_alike(values: Sequence[Value]) -> bool:
     """Whether all are known but for what the lanes of a warp share, which alone differs between them."""
-    known = [value for value in values if value.is_known]
-    return len(known) == len(values) and all(np.array_equal(v.steps(), known[0].steps()) for v in known[1:])
+    if not all(value.is_known for value in values):
+        return False
+    return all(np.array_equal(value.steps(), values[0].steps()) for value in values[1:])

@@ -127,6 +127,7 @@ class _Warp(Evaluation):
     """The values of one warp's registers as it goes through the kernel, in place of a fixed point over all ways."""
 
     def __init__(self, evaluation: Evaluation, code: _Code, warp: int, integers: Mapping[str, int]) -> None:
+        # The kernel, its flow and what stands for unknowns are those of the evaluation, so that warps can be compared.
         self.__dict__ |= vars(evaluation)
         self.shape = (1, LANES)
         self._special = {name: lanes[warp : warp + 1] for name, lanes in self._special.items()}
