@@ -88,3 +88,28 @@ def test_without_numbers_the_median_step_and_the_slowest_are_compared(opened: Op
     assert alone.returncode == 0
     assert alone.stdout == numbered.stdout
     assert alone.stdout.count("--steps usual") >= 1
+
+
+def products(durations_us: tuple[float, ...]) -> list[dict[str, Any]]:
+    """Product kernels of 64³, of which the first were launched before the recording began, and steps of two each."""
+    product = {
+        "Input Dims": [[64, 64], [64, 64]],
+        "Input type": ["c10::BFloat16"] * 2,
+        "Concrete Inputs": ["", ""],
+    }
+    launched = durations_us[2:]
+    events = [kernel("gemm_bf16", 10 * place, time_us) for place, time_us in enumerate(durations_us[:2])]
+    for place, time_us in enumerate(launched):
+        at = 100 * (1 + place)
+        step = [annotation(f"ProfilerStep#{place // 2}", at, 200)] if place % 2 == 0 else []
+        events += [*step, op("aten::mm", at + 1, 20, **product), launch(at + 5, 5, 1 + place)]
+        events += [kernel("gemm_bf16", at + 12, time_us, 1 + place)]
+    return events
+
+
+def test_steps_of_identical_work_have_identical_flops_whatever_their_kernels_take(opened: Opened) -> None:
+    a, b = (opened(products(times_us)) for times_us in ((3, 7, 10, 20, 30, 40, 9, 9), (8, 2, 60, 5, 5, 5, 70, 9)))
+    two_products = "1.049 MFLOP (A) and 1.049 MFLOP (B) per step"
+    assert warplens.diff(a, b).facts()["work"] == two_products
+    assert warplens.diff(a, steps="0,1").facts()["work"] == two_products
+    assert warplens.diff(a, b, whole=True).facts()["work"] == "4.194 MFLOP (A) and 4.194 MFLOP (B)"

@@ -86,16 +86,19 @@ def _trace_blocks(tables: dict[str, Table], width: int, room: int) -> list[Line]
     # Without modules on both sides there is only one heap against the other.
     in_both = any(layer.status == BOTH and not layer.layer.startswith("(") for layer in layers)
     layers = layers[:MAX_LAYERS] if in_both else []
-    blocks = [
-        grid.block("time", measures, lambda row: MEASURES[row.measure]),
-        grid.block("where it comes from", parts, _part_name, lambda part: part.what_changed),
-        grid.block("modules", layers, lambda layer: layer.layer),
-    ]
-    ops, left = tables["diff_ops"].records(OpDiff)[:MAX_OPS], room - sum(map(len, blocks))
-    listed = [grid.block("ops", ops[:count], _op_name, _op_remark) for count in range(len(ops), 1, -1)]
-    shortest = grid.block("ops", ops[:2], _op_name, _op_remark)
-    blocks.insert(2, next((block for block in listed if len(block) <= left), shortest))
-    return [line for block in blocks for line in block]
+    ops = tables["diff_ops"].records(OpDiff)[:MAX_OPS]
+    fewer_ops = [(MAX_PARTS, count) for count in range(len(ops), 2, -1)]
+    fewer_parts = [(count, 2) for count in range(MAX_PARTS, 2, -1)]
+    for parts_shown, ops_shown in (*fewer_ops, *fewer_parts):
+        blocks = [
+            *grid.block("time", measures, lambda row: MEASURES[row.measure]),
+            *grid.block("where it comes from", parts[:parts_shown], _part_name, lambda part: part.what_changed),
+            *grid.block("ops", ops[:ops_shown], _op_name, _op_remark),
+            *grid.block("modules", layers, lambda layer: layer.layer),
+        ]
+        if len(blocks) <= room:
+            break
+    return blocks
 
 
 def _part_name(part: PartDiff) -> str:

@@ -21,12 +21,14 @@ from warplens.advice.comparison import (
     setup_sentence,
     unequal_work,
 )
-from warplens.analyses.diff import DIFF_TABLES, Pair, gpu_steps, pair, pair_of_steps, shares_matched, steps_text
+from warplens.analyses.diff import DIFF_TABLES, Pair, Side, gpu_steps, pair, pair_of_steps, shares_matched, steps_text
 from warplens.analyses.diff.report_tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.analyses.diff.tree import diff_of_trees, diff_tree
 from warplens.analyses.graph.bounds import known_step_ns
 from warplens.analyses.graph.plain_step import ESTIMATED, PlainStep
-from warplens.analyses.roofline.costing import COSTED
+from warplens.analyses.roofline.costing import COSTED, costing
+from warplens.analyses.roofline.tables import cost_coverage
+from warplens.analyses.roofline.utilization import flop_of_calls
 from warplens.errors import FormatError, UsageError
 from warplens.hardware import Gpu
 from warplens.model.table import Table
@@ -246,7 +248,16 @@ def _step_facts(profile: Profile, compared: Pair, comparison: Comparison) -> dic
     }
     if note := caveat(needed):
         facts["caution"] = note
+    _add_work(facts, compared)
     return facts
+
+
+def _add_work(facts: dict[str, str], compared: Pair) -> None:
+    """How much arithmetic each side does, where that is known: a faster run may just do less."""
+    a, b = (_flop(side) for side in compared.sides)
+    if a and b:
+        facts["work"] = f"{format_flop(a)} (A) and {format_flop(b)} (B){' per step' * compared.per_step}"
+        facts["verdict"] += unequal_work(a, b)
 
 
 def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: Comparison) -> dict[str, str]:
@@ -264,10 +275,7 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
     }
     if note := caveat(needed):
         facts["caution"] = note
-    flop = [_flop(profile, per_step=compared.per_step) for profile in profiles]
-    if flop[0] and flop[1]:
-        facts["work"] = f"{format_flop(flop[0])} (A) and {format_flop(flop[1])} (B){' per step' * compared.per_step}"
-        facts["verdict"] += unequal_work(flop[0], flop[1])
+    _add_work(facts, compared)
     if compared.per_step and (steps := _plain_steps(profiles)):
         a_step, b_step = steps
         facts["step"] = f"A {a_step.text}; B {b_step.text}"
@@ -295,16 +303,12 @@ KNOWN_PERCENT = 80.0
 """Only where costs are known for this much of the GPU time do FLOPs show how much work there was."""
 
 
-def _flop(profile: Profile, *, per_step: bool) -> float:
-    """FLOPs of a step or of the whole trace; 0 where too little of them is known."""
-    coverage = profile.table("cost_coverage").frame.filter(pl.col("reason") == COSTED)
+def _flop(side: Side) -> float:
+    """FLOPs of the calls of a step, or of the whole trace; 0 where too little of them is known."""
+    coverage = cost_coverage(side.work).frame.filter(pl.col("reason") == COSTED)
     if float(coverage["percent"].sum()) < KNOWN_PERCENT:
         return 0.0
-    frame = profile.table("roofline").frame
-    share = pl.col("step_us") / pl.col("total_us") if per_step else pl.lit(1.0)
-    whole = float(frame.filter(pl.col("total_us") > 0).select((pl.col("flop") * pl.col("count") * share).sum()).item())
-    steps = int((profile.table("steps").frame["count"] > 0).sum()) if per_step else 1
-    return whole / max(1, steps)
+    return flop_of_calls(costing(side.work), side.chosen) / side.runs
 
 
 def compare_reports(a: Path, b: Path) -> Comparison:

@@ -12,6 +12,7 @@ from warplens.analyses.roofline.limits import unit_of
 from warplens.analyses.workspace import Workspace
 from warplens.costs import MATRIX
 from warplens.hardware import Gpu
+from warplens.model.trace import Bools
 
 
 class Utilization(NamedTuple):
@@ -42,16 +43,25 @@ def utilization(work: Workspace) -> Utilization | None:
 
 
 def _flop_of_step(work: Workspace, costs: Costing) -> float:
-    """The mean over the steps that launched GPU work; each call counts once, however many kernels it has."""
+    """The mean over the steps that launched GPU work."""
+    steps = work.gpu["step"].to_numpy()
+    in_steps = steps >= 0
+    if not in_steps.any():
+        return flop_of_calls(costs, np.ones(len(steps), bool))
+    return flop_of_calls(costs, in_steps) / len(np.unique(steps[in_steps]))
+
+
+def flop_of_calls(costs: Costing, chosen: Bools) -> float:
+    """Operations of the calls that these GPU events belong to, upper bounds left out.
+
+    A call counts once and whole, however many kernels it has and however long they take: it belongs where its first
+    event does, as it was made in one step.
+    """
     flop_of_cost = np.array([0.0 if cost.is_loose else float(cost.flop) for cost in costs.costs] + [0.0])
     flop_of_group = flop_of_cost[costs.groups["cost"].to_numpy()]
     first_events = np.unique(costs.event_call, return_index=True)[1]
-    flop = flop_of_group[costs.event_group[first_events]]
-    steps = work.gpu["step"].to_numpy()
-    in_steps = np.unique(steps[steps >= 0])
-    if len(in_steps) == 0:
-        return float(flop.sum())
-    return float(flop[steps[first_events] >= 0].sum()) / len(in_steps)
+    first_events = first_events[chosen[first_events]]
+    return float(flop_of_group[costs.event_group[first_events]].sum())
 
 
 def _product_peak(work: Workspace, costs: Costing, gpu: Gpu) -> tuple[str, str] | None:
