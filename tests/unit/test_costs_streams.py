@@ -119,9 +119,9 @@ POINTWISE: list[tuple[str, tuple[Argument, ...], float, float]] = [
     ("aten::mul", (tensor("complex64", 4, 8), fp32(4, 8)), 32, (8 + 4 + 8) * 32),
     # half of the columns gate the others
     ("aten::glu", (bf16(4, 8), "-1"), 2 * 32, 2 * 32 + 2 * 16),
-    ("_C::silu_and_mul", (bf16(4, 4), bf16(4, 8)), 2 * 32, 2 * 32 + 2 * 16),
-    ("_C::gelu_and_mul", (bf16(4, 4), bf16(4, 8)), 5 * 32, 2 * 32 + 2 * 16),
-    ("_C::gelu_tanh_and_mul", (bf16(4, 4), bf16(4, 8)), 5 * 32, 2 * 32 + 2 * 16),
+    ("_C::silu_and_mul", (bf16(4, 4), bf16(4, 8)), (3 + 1) * 16, 2 * 32 + 2 * 16),
+    ("_C::gelu_and_mul", (bf16(4, 4), bf16(4, 8)), (8 + 1) * 16, 2 * 32 + 2 * 16),
+    ("_C::gelu_tanh_and_mul", (bf16(4, 4), bf16(4, 8)), (8 + 1) * 16, 2 * 32 + 2 * 16),
 ]
 
 ROPE_AND_QUANTIZE: list[tuple[str, tuple[Argument, ...], float, float]] = [

@@ -27,7 +27,7 @@ FAMILIES: Final = {
     "optimizer": "passes over the lists of a foreach or fused op; long lists are sized by the launch grid",
     "rope": "3 per element of queries and keys, which are read and written",
     "quantize": "2 to 5 per element; input, output and scales move",
-    "triton": "Inductor's generated kernels: each recorded tensor moves once",
+    "triton": "Inductor's kernels: the ops in the name count as they do alone; each recorded tensor moves once",
     "collective": "the message of one rank; see the table comm for bus bandwidths",
     "transfer": "bytes that a copy between host and GPU records; its limit is the host link",
 }

@@ -5,16 +5,23 @@ in place, those it reads, those it writes, in this order: where a pointwise kern
 result, the first is read and written. A kernel that looks rows up in a table does not read the table: its tensors count
 for no more elements than the kernel iterates over.
 
+Its FLOPs are those of the ops that its name lists, each as much per element as the op table says: what Inductor fuses
+is no other work. An op that it splits over several kernels is named, and counts, in each; it names at most ten.
+
 A kernel of the program is recorded as an op with the kernel's name and a number (`sage_fwd_1`).
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 from warplens.costs.attention import attention_by_sizes
 from warplens.costs.cost import Cost
+from warplens.costs.ops import OPS
+from warplens.costs.pointwise import Pointwise
+from warplens.costs.streams import ByteStream, Reduction
 from warplens.costs.tensors import Call, Tensor
 
 PREFIX: Final = "triton_"
@@ -23,6 +30,17 @@ GATES: Final = re.compile(r"mul.*(?:silu|sigmoid)|gelu.*mul")
 """An activation of one tensor times another: with two tensors of one size, the first is the result as well."""
 LOOKUPS: Final = re.compile(r"embedding|index|gather|scatter")
 APPROXIMATE: Final = "each recorded tensor is counted once"
+FUSED: Final = "_fused_"
+VIEWS: Final = (
+    *("_to_copy", "_unsafe_view", "constant_pad_nd", "detach", "expand", "permute", "select", "slice", "split"),
+    *("squeeze", "t", "transpose", "unbind", "unsqueeze", "view"),
+)
+PER_ELEMENT: Final[dict[str, float]] = {
+    name.removeprefix("aten::"): family.flop if isinstance(family, Pointwise | ByteStream | Reduction) else 0.0
+    for name, family in OPS.items()
+} | {"addmm": 1.0, "baddbmm": 1.0, **dict.fromkeys(VIEWS, 0.0)}
+"""FLOPs per element of the ops that a kernel's name can list, without their namespace. A product has its cost on the op
+that calls the library: only adding its bias is fused."""
 KINDS: Final = {"poi": "pointwise", "red": "reduction", "per": "reduction", "tem": "template", "for": "pointwise"}
 
 
@@ -38,8 +56,28 @@ def triton_cost(call: Call) -> Cost | None:
         moved += tensors[0].bytes
     widest = max(tensors, key=lambda tensor: tensor.bytes)
     kind = KINDS.get(call.op.removeprefix(PREFIX)[:3], "pointwise")
+    per_point = 1.0 if kind == "template" else flop_per_point(call.op)
     params = (("elements", points), ("tensors", len(tensors)), ("kind", kind))
-    return Cost("triton", float(points), moved, widest.dtype, params=params, approximate=APPROXIMATE)
+    return Cost("triton", points * per_point, moved, widest.dtype, params=params, approximate=APPROXIMATE)
+
+
+@cache
+def flop_per_point(op: str) -> float:
+    """What the ops in the name of a generated kernel compute per element; 1 where it names none that is known.
+
+    >>> flop_per_point("triton_poi_fused_silu_0"), flop_per_point("triton_poi_fused__unsafe_view_mul_silu_2")
+    (3.0, 4.0)
+    >>> flop_per_point("triton_poi_fused__to_copy_11"), flop_per_point("triton_per_fused_0")
+    (0.0, 1.0)
+    """
+    words = op.partition(FUSED)[2].split("_")[:-1]
+    counts, at = [], 0
+    while at < len(words):
+        ends = range(len(words), at, -1)  # the longest name first: silu_backward is not silu
+        end = next((end for end in ends if "_".join(words[at:end]) in PER_ELEMENT), at)
+        counts += [PER_ELEMENT["_".join(words[at:end])]] if end > at else []
+        at = max(end, at + 1)
+    return sum(counts) if counts else 1.0
 
 
 def iteration_space(op: str, numbers: list[int]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from warplens.costs.family import Family
-from warplens.costs.ops import NORM_FORWARD_FLOP, RMS_FORWARD_FLOP
+from warplens.costs.ops import NORM_FORWARD_FLOP, OPERATIONS, RMS_FORWARD_FLOP
 from warplens.costs.streams import FORWARD, ByteStream, Like
 
 
@@ -19,6 +19,8 @@ def gated(out: int = 0, source: int = 1, flop: float = 2.0) -> ByteStream:
     return ByteStream("pointwise", (source,), (Like(out),), flop, main=source)
 
 
+GATED: Final = {"silu_and_mul": "silu", "gelu_and_mul": "gelu", "gelu_tanh_and_mul": "gelu"}
+"""Op: its activation. Per element read, it counts half of what the activation and the product count alone."""
 RMS: Final = norm((1, 2), (Like(0),), 1)
 ADD_RMS: Final = norm((0, 1, 2), (Like(0), Like(1)), 0, RMS_FORWARD_FLOP + 1)
 ADD_RMS_OUT: Final = norm((1, 2, 4), (Like(0), Like(3)), 1, RMS_FORWARD_FLOP + 1)
@@ -71,19 +73,19 @@ NORMS: Final[dict[str, Family]] = {
 }
 
 ACTIVATIONS: Final[Mapping[str, Family]] = {
-    f"{space}::{name}": gated(flop=flop)
+    f"{space}::{name}": gated(flop=(OPERATIONS[activation] + 1) / 2)
     for space in ("_C", "sgl_kernel", "aiter", "flashinfer")
-    for name, flop in (("silu_and_mul", 2.0), ("gelu_and_mul", 5.0), ("gelu_tanh_and_mul", 5.0))
+    for name, activation in GATED.items()
 } | {
     "_C::mul_and_silu": gated(),
     "_C::fatrelu_and_mul": gated(),
     "_C::swigluoai_and_mul": gated(flop=4.0),
     "_C::silu_and_mul_with_clamp": gated(flop=4.0),
-    "_C::gelu_new": gated(flop=8.0),
-    "_C::gelu_fast": gated(flop=8.0),
+    "_C::gelu_new": gated(flop=OPERATIONS["gelu"]),
+    "_C::gelu_fast": gated(flop=OPERATIONS["gelu"]),
     "_C::gelu_quick": gated(flop=4.0),
     "sgl_kernel::gelu_quick": gated(flop=4.0),
-    "aiter::gelu_fast": gated(flop=8.0),
+    "aiter::gelu_fast": gated(flop=OPERATIONS["gelu"]),
     "aiter::scaled_silu_and_mul": ByteStream("pointwise", (1, 2), (Like(0),), 3.0, main=1),
     "_C::silu_and_mul_quant": ByteStream("quantize", (1, 2), (Like(0),), 4.0, main=1),
     "_C::silu_and_mul_per_block_quant": ByteStream("quantize", (1,), (Like(0), Like(2)), 5.0, main=1),
