@@ -160,5 +160,7 @@ def test_family_tables_are_the_roofline_s_rows(trace: tuple[Path, warplens.Profi
     rows = profile.table("roofline").frame
     for family, (name, params) in PARAMS.items():
         frame = profile.table(name).frame
-        assert len(frame) == rows.filter(pl.col("family") == family).height
+        # Copies of ops with a cost of their own are in the roofline with their op.
+        assert len(frame) >= rows.filter(pl.col("family") == family).height
+        assert len(frame) == rows.filter(pl.col("family") == family).height or family == "transfer"
         assert set(params) <= set(frame.columns)

@@ -254,7 +254,40 @@ def test_a_memset_and_a_copy_on_the_device_carry_their_own_sizes(opened: Opened)
     rows = {row["family"]: row for row in opened(events, gpu=H100).table("roofline").to_dicts()}
     assert rows["fill"]["bytes"] == 4
     assert rows["copy"]["bytes"] == 2 * 1000
+    assert {family: row["params"] for family, row in rows.items()} == {"fill": "way=memset", "copy": "way=on the GPU"}
     assert all(row["bound"] == MEMORY for row in rows.values())
+
+
+DTOD = "Memcpy DtoD (Device -> Device)"
+
+
+@pytest.mark.parametrize("is_shaped", [True, False])
+def test_copies_on_the_gpu_and_memsets_inside_ops_have_their_own_bandwidth(opened: Opened, is_shaped: bool) -> None:
+    """Also where the op has a cost of its own, and where it has none because shapes are not recorded."""
+    shapes = inputs([1000], [1000], []) if is_shaped else {}
+    events = launched("aten::copy_", [memcpy(100, 10, 1, name=DTOD, bytes=4_000_000)], **shapes)
+    events += launched("aten::copy_", [memcpy(200, 30, 2, name=DTOD, bytes=8_000_000)], ts=30, **shapes)
+    clears = [memset(300, 2, 3), memset(303, 2, 3), kernel("gemm", 310, 50, 3)]
+    events += launched("aten::sum", clears, ts=60, **shapes)
+    rows = {row["way"]: row for row in opened(events, gpu=H100).table("transfer").to_dicts()}
+    copied, cleared = rows["on the GPU"], rows["memset"]
+    assert (copied["op"], copied["count"], copied["total_us"]) == ("aten::copy_", 2, 40)
+    assert copied["bytes"] == 2 * 6_000_000, "read and written"
+    assert copied["tbps"] == pytest.approx(2 * 6_000_000 / 20e-6 / 1e12)
+    assert copied["roofline_us"] == pytest.approx(2 * 6_000_000 / 3.35e12 * 1e6) and copied["bound"] == MEMORY
+    assert (cleared["op"], cleared["count"], cleared["bytes"], cleared["total_us"]) == ("aten::sum", 2, 4, 4)
+
+
+def test_a_copy_without_shapes_has_a_cost_though_its_op_has_none(opened: Opened) -> None:
+    copies = [memcpy(100, 10, 1, name=DTOD, bytes=1000), kernel(ADD, 120, 30, 1)]
+    coverage = opened(launched("aten::copy_", copies), gpu=H100).table("cost_coverage").to_dicts()
+    assert {row["reason"]: row["total_us"] for row in coverage} == {"costed": 10, "no shapes": 30}
+
+
+def test_no_roofline_is_known_for_copies_between_gpus(opened: Opened) -> None:
+    event = memcpy(100, 10, 1, name="Memcpy PtoP (Device -> Device)", bytes=1000)
+    row = only(opened([launch(0, 1, 1), event], gpu=H100), "transfer")
+    assert (row["way"], row["bytes"], row["tbps"], row["roofline_us"]) == ("between GPUs", 1000, 1e-4, None)
 
 
 def test_data_that_fits_in_cache_may_exceed_the_memory_s_roofline(opened: Opened) -> None:

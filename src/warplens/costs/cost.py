@@ -8,6 +8,8 @@ from msgspec import Struct
 
 MATRIX: Final = "matrix"
 VECTOR: Final = "vector"
+BETWEEN_GPUS: Final = "between GPUs"
+"""The way of a copy whose links no trace describes."""
 NO_LENGTHS: Final = "no lengths"
 NO_WEIGHTS: Final = "no weights"
 OTHER_ARGUMENTS: Final = "other arguments"

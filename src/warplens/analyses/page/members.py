@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.roofline.costing import costing
-from warplens.analyses.roofline.tables import roofline_rows
+from warplens.analyses.roofline.tables import roofline_rows, transfers
 from warplens.analyses.shared import shared
 from warplens.analyses.time.phases import phase_of
 from warplens.analyses.work.chains import chain_rows
@@ -116,6 +116,7 @@ def _comm(work: Workspace, rows: pl.DataFrame) -> Ints:
 SPECIAL: Final[dict[str, Callable[[Workspace, pl.DataFrame], Ints]]] = {
     "op_shapes": _op_shapes,
     "roofline": lambda work, _: roofline_rows(work),
+    "transfer": lambda work, _: transfers(work).event_row,
     "launches": lambda work, _: launch_rows(work),
     "chains": lambda work, _: chain_rows(work),
     "modules": _modules,

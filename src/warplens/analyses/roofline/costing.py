@@ -21,7 +21,7 @@ from warplens.analyses.work.call_times import call_times
 from warplens.analyses.work.comm import described_collectives
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.costs import Cost, assumed_pointwise, cost_or_reason, has_model, parse_call
-from warplens.costs.cost import INNER_OPS, NO_LENGTHS, NO_WEIGHTS, OTHER_ARGUMENTS
+from warplens.costs.cost import BETWEEN_GPUS, INNER_OPS, NO_LENGTHS, NO_WEIGHTS, OTHER_ARGUMENTS
 from warplens.costs.tensors import ITEM_BYTES, Call
 from warplens.costs.triton import is_of_program, program_cost
 from warplens.model.kinds import CODE, NONE
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 ELEMENTWISE: Final = "Elementwise"
 ATTENTION: Final = re.compile("Attention")
-HOST_COPY: Final = re.compile(r"Memcpy (?P<way>HtoD|DtoH|Host -> Device|Device -> Host|[HM]2D|D2[HM])", re.IGNORECASE)
-PAGEABLE: Final = re.compile(r"pageable|memory\(unknown\)", re.IGNORECASE)
-TO_GPU: Final = ("htod", "host -> device", "h2d", "m2d")
+COPY: Final = re.compile(r"Memcpy (?P<source>[HDPAM])\w{0,5}(?:to|2| -> )(?P<target>[HDPAM])", re.IGNORECASE)
 """Level Zero writes H2D for memory of the host that it allocated, M2D for any other, which is pageable."""
+HOST_COPY: Final = r"(?i)Memcpy (?:HtoD|DtoH|Host -> Device|Device -> Host|[HM]2D|D2[HM])"
+PAGEABLE: Final = re.compile(r"pageable|memory\(unknown\)", re.IGNORECASE)
 OPAQUE_SIZE: Final = re.compile(r"OpaqueType<(\d{1,2})u?>")
 
 OFF_CHIP: Final = ("transfer", "collective")
@@ -166,17 +166,20 @@ def _event_keys(work: Workspace, owner: Ints, borrowed: Ints, assumed: Assumed) 
     is_modelled[trace.host_names] = [has_model(trace.names[code]) for code in trace.host_names.tolist()]
     is_modelled[list(assumed)] = True
     op_row = climb(owner, trace.ints("parent"), (trace.ints("kind") == CODE["op"]) & is_modelled[names])
-    link = _host_copies(work)
+    row = np.maximum(op_row, 0)
+    spec = trace.ints("spec").astype(np.int64)[row]
+    has_shapes = np.append((trace.specs["input_dims"].fill_null("") != "").to_numpy(), False)[spec]
+    # An op without shapes has no cost that its copies could share.
+    alone = _host_copies(work) | ((recorded_bytes(work) > 0) & ~has_shapes)
     sized = np.isin(gpu["kind"].to_numpy(), [CODE["memcpy"], CODE["memset"]])
     sized |= (gpu["kernel_category"] == COMMUNICATION).to_numpy()
-    modelled = (op_row >= 0) & ~link
-    row = np.maximum(op_row, 0)
+    modelled = (op_row >= 0) & ~alone
     caller = np.where(owner >= 0, names[np.maximum(owner, 0)], NONE)
     contexts = call_contexts(work, np.where(modelled, op_row, NONE))
     keys = EventKeys(
         op=np.where(modelled, names[row], caller),
-        spec=np.where(modelled, trace.ints("spec").astype(np.int64)[row], NONE),
-        own=np.where(link | (sized & ~modelled), kernel, NONE),
+        spec=np.where(modelled, spec, NONE),
+        own=np.where(alone | (sized & ~modelled), kernel, NONE),
         call=np.where(modelled, op_row + borrowed * len(trace), 2 * len(trace) + np.arange(len(gpu), dtype=np.int64)),
         context=contexts.code,
     )
@@ -232,14 +235,19 @@ def _main_kernels(group: Ints, name: Ints, duration: Ints, count: int) -> Ints:
 
 def _mean_bytes(work: Workspace, group: Ints, count: int) -> Floats:
     """Bytes that the copies and memsets of a group record, per event; 0 where there are none."""
-    copies = work.trace.copies.unique("id", keep="first").sort("id")
-    rows = work.gpu["id"].to_numpy()
-    positions = np.searchsorted(rows, copies["id"].to_numpy())
-    inside = positions < len(rows)
-    inside[inside] = rows[positions[inside]] == copies["id"].to_numpy()[inside]
-    of_copy = group[positions[inside]]
-    moved = np.bincount(of_copy, weights=copies["bytes"].to_numpy()[inside], minlength=count).astype(np.float64)
-    return moved / np.maximum(np.bincount(of_copy, minlength=count), 1)
+    sizes = recorded_bytes(work)
+    moved = np.bincount(group, weights=sizes, minlength=count)
+    return moved / np.maximum(np.bincount(group, weights=sizes > 0, minlength=count), 1)
+
+
+@shared
+def recorded_bytes(work: Workspace) -> Ints:
+    """For each GPU event the bytes that it records as a copy or memset, 0 for none."""
+    copies = work.trace.copies.unique("id", keep="first")
+    sizes = np.zeros(len(work.trace), np.int64)
+    sizes[copies["id"].to_numpy()] = np.maximum(copies["bytes"].to_numpy(), 0)
+    of_event: Ints = sizes[work.gpu["id"].to_numpy()]
+    return of_event
 
 
 def _owners(work: Workspace) -> tuple[Ints, Ints]:
@@ -291,7 +299,7 @@ def _program_kernels(work: Workspace, owner: Ints) -> Assumed:
 def _host_copies(work: Workspace) -> Bools:
     """Which GPU events copy between host and GPU."""
     facts = work.kernel_facts
-    codes = facts["name"].filter(facts["kernel"].str.contains(f"(?i){HOST_COPY.pattern}"))
+    codes = facts["name"].filter(facts["kernel"].str.contains(HOST_COPY))
     return np.isin(work.gpu["name"].to_numpy(), codes.to_numpy())
 
 
@@ -325,18 +333,28 @@ def _group_cost(work: Workspace, group: CallGroup, assumed: Assumed, contexts: l
 
 def _own_cost(work: Workspace, group: CallGroup) -> Cost | None:
     """Copies, memsets and collectives by what they record themselves."""
-    name, moved = work.trace.names[group.own], group.bytes
     if work.kernel_classes[group.own].category == COMMUNICATION:
         return _collective_cost(work, group.own)
-    if not moved:
-        return None
-    link = HOST_COPY.search(name)
-    if link:
-        kind = "pageable" if PAGEABLE.search(name) else "pinned"
-        way = "to GPU" if link["way"].lower() in TO_GPU else "to host"
-        return Cost("transfer", 0.0, moved, "", unit="", params=(("way", way), ("memory", kind)))
-    is_set = name.lower().startswith("memset")
-    return Cost("fill" if is_set else "copy", 0.0, moved * (1 if is_set else 2), "", unit="")
+    return copy_cost(work.trace.names[group.own], group.bytes) if group.bytes else None
+
+
+def copy_cost(name: str, moved: float) -> Cost:
+    """A copy or a memset by the bytes that it records.
+
+    >>> copy_cost("Memcpy DtoD (Device -> Device)", 100).bytes, copy_cost("Memset (Device)", 100).bytes
+    (200.0, 100.0)
+    """
+    if name.lower().startswith("memset"):
+        return Cost("fill", 0.0, float(moved), "", unit="", params=(("way", "memset"),))
+    match = COPY.match(name)
+    ends = (match["source"] + match["target"]).upper().replace("M", "H") if match else ""
+    if "H" in ends:
+        params = (("way", "to host" if ends[1] == "H" else "to GPU"),
+                  ("memory", "pageable" if PAGEABLE.search(name) else "pinned"))  # fmt: skip
+        return Cost("transfer", 0.0, float(moved), "", unit="", params=params)
+    if "P" in ends:
+        return Cost("transfer", 0.0, float(moved), "", unit="", params=(("way", BETWEEN_GPUS),))
+    return Cost("copy", 0.0, 2.0 * moved, "", unit="", params=(("way", "on the GPU"),))
 
 
 def _collective_cost(work: Workspace, code: int) -> Cost | None:

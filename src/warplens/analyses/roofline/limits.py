@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from warplens.costs import MATRIX, VECTOR, Cost
+from warplens.costs.cost import BETWEEN_GPUS
 from warplens.hardware import Gpu
 
 COMPUTE: Final = "compute"
@@ -27,8 +28,8 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 def limit_of(cost: Cost, gpu: Gpu, kernel_dtype: str, seen_tflops: float) -> Limit | None:
-    """The roofline of one call; None for collectives, whose links no trace describes."""
-    if cost.family == "collective":
+    """The roofline of one call; None for what goes from GPU to GPU, over links that no trace describes."""
+    if cost.family == "collective" or ("way", BETWEEN_GPUS) in cost.params:
         return None
     if cost.family == "transfer":
         seconds = cost.bytes / (gpu.host_link_gbps * 1e9) if gpu.host_link_gbps else 0.0

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 import polars as pl
 
 from warplens.analyses.missing_data import quality_note_or, torch_hint
-from warplens.analyses.roofline.costing import COSTED, NO_SHAPES, REASONS, costing, kernel_dtype
+from warplens.analyses.roofline.costing import (
+    COSTED,
+    NO_SHAPES,
+    REASONS,
+    copy_cost,
+    costing,
+    kernel_dtype,
+    recorded_bytes,
+)
 from warplens.analyses.roofline.limits import flag_of, limit_of
 from warplens.analyses.shared import shared
 from warplens.analyses.work.attention import score_elements
 from warplens.analyses.work.kernels import STEP_TIME
-from warplens.analyses.work.places import places_of
+from warplens.analyses.work.places import Places, places_of
 from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of, rows_of_groups
 from warplens.costs import Cost
 from warplens.hardware import UNITS
@@ -57,6 +65,7 @@ COLUMNS = (
 )
 SCORES: Final = ("scores", "scores_us")
 KEY: Final = Column("key", "number of the op and cost that a row sums up", "", pl.Int64)
+TRANSFER: Final = "transfer"
 PARAMS = {
     # family: its table, and the columns that its parameters become
     "gemm": ("gemm", ("B", "M", "N", "K", "layout")),
@@ -81,7 +90,7 @@ PARAMS = {
     ),
     "convolution": ("convolution", ("pass", "N", "Cin", "Cout", "in", "out", "kernel", "groups", "layout")),
     "norm": ("norm", ("pass", "rows", "columns", "elements")),
-    "transfer": ("transfer", ("way", "memory")),
+    TRANSFER: ("transfer", ("way", "memory")),
 }
 TEXTS: Final = frozenset({"layout", "pass", "mask", "in", "out", "kernel", "way", "memory", "lengths"})
 """Parameters that are words or, like 3x3, several numbers."""
@@ -94,7 +103,8 @@ MEANINGS = {
     "mask": "causal from a corner, a tensor that is read, or none",
     "Cin": "input channels", "Cout": "output channels", "in": "input size",
     "out": "output size", "kernel": "kernel size", "groups": "groups", "rows": "rows normalised",
-    "columns": "elements per row", "elements": "elements", "way": "direction of the copy",
+    "columns": "elements per row", "elements": "elements",
+    "way": "to GPU, to host, on the GPU (its bytes are read and written: twice the size), between GPUs, or memset",
     "memory": "kind of host memory", "requests": "requests of a serving engine in one call",
     "queries": "new tokens of all requests", "keys": "tokens that all requests attend to",
     "window": "keys before its own that a query sees, where the call limits them",
@@ -137,15 +147,12 @@ def _rows(work: Workspace) -> pl.DataFrame:
         )
     )
     places = places_of(work, costs.event_group, len(costs.groups))
-    rows = [
-        {
-            **_measured_part(work, costs.costs[merger.cost], merger),
-            **_limit_part(work, costs.costs[merger.cost], merger),
-            "line": places.lines[merger.group],
-            "module": places.modules[merger.group],
-        }
-        for merger in records(merged, MergedGroups)
-    ]
+    return _sorted_rows(
+        work, [_row(work, costs.costs[merger.cost], merger, places) for merger in records(merged, MergedGroups)]
+    )
+
+
+def _sorted_rows(work: Workspace, rows: list[dict[str, object]]) -> pl.DataFrame:
     return (
         frame_of_rows((*COLUMNS, KEY), rows)
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
@@ -184,6 +191,38 @@ def _with_scores(work: Workspace, groups: pl.DataFrame) -> pl.DataFrame:
     return groups.with_columns(pl.Series("scores", elements), pl.Series("scores_ns", times))
 
 
+class Transfers(NamedTuple):
+    """All copies and memsets that record their bytes, also those of ops that have a cost of their own."""
+
+    rows: pl.DataFrame
+    event_row: Ints
+    """For each GPU event its row, -1 for none."""
+
+
+@shared
+def transfers(work: Workspace) -> Transfers:
+    """One row per op and kind of copy; each copy and each memset counts as a call."""
+    costs, sizes, gpu = costing(work), recorded_bytes(work), work.gpu
+    events = np.flatnonzero(sizes)
+    duration, step, name = (gpu[column].to_numpy()[events] for column in ("dur_ns", "step", "name"))
+    op = costs.groups["op"].to_numpy()[costs.event_group[events]]
+    names = len(work.trace.names)
+    kinds, group = np.unique((op + 1) * names + name, return_inverse=True)
+    weights = (None, duration, np.where(step >= 0, duration, 0), sizes[events])
+    sums = np.stack([np.bincount(group, weight, len(kinds)) for weight in weights]).astype(np.int64)
+    event_group = np.full(len(gpu), NONE, np.int64)
+    event_group[events] = group
+    places = places_of(work, event_group, len(kinds))
+    rows = []
+    for number, (kind, sum_of_kind) in enumerate(zip(kinds.tolist(), sums.T.tolist(), strict=True)):
+        count, total_ns, step_ns, moved = sum_of_kind
+        op_code, kernel = kind // names - 1, kind % names
+        merger = MergedGroups(number, count, total_ns, total_ns, step_ns, 0, 0, op_code, kernel, NONE, number)
+        rows.append(_row(work, copy_cost(work.trace.names[kernel], moved / count), merger, places))
+    frame = _sorted_rows(work, rows)
+    return Transfers(frame, rows_of_groups(event_group, frame["key"].to_numpy()))
+
+
 class MergedGroups(msgspec.Struct, frozen=True):
     """Groups of calls of one op with the same cost, added up; the names and the cost are those of the longest."""
 
@@ -203,6 +242,15 @@ class MergedGroups(msgspec.Struct, frozen=True):
     def mean_us(self) -> float:
         """Time in which any kernel of a call ran."""
         return self.union_ns / self.count / 1e3
+
+
+def _row(work: Workspace, cost: Cost, merger: MergedGroups, places: Places) -> dict[str, object]:
+    return {
+        **_measured_part(work, cost, merger),
+        **_limit_part(work, cost, merger),
+        "line": places.lines[merger.group],
+        "module": places.modules[merger.group],
+    }
 
 
 def _measured_part(work: Workspace, cost: Cost, merger: MergedGroups) -> dict[str, object]:
@@ -343,7 +391,8 @@ def family_table(family: str) -> Callable[[Workspace], Table]:
     name, params = PARAMS[family]
 
     def analysis(work: Workspace) -> Table:
-        frame = _rows(work).filter(pl.col("family") == family)
+        of_family = pl.col("family") == family
+        frame = transfers(work).rows if family == TRANSFER else _rows(work).filter(of_family)
         parsed = [params_of(text) for text in frame["params"]]
         texts = [pl.Series(param, [values.get(param) for values in parsed], dtype=pl.String) for param in params]
         frame = frame.with_columns(text if text.name in TEXTS else text.cast(pl.Int64, strict=False) for text in texts)

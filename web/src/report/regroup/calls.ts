@@ -2,7 +2,7 @@
 import { NONE, type Scene } from "../data/scene";
 import { Table } from "../data/table";
 import type { Selection } from "../selection";
-import { callsOf, columnsOf, finished, sumsOf, US, type Columns, type Maker } from "./sums";
+import { callsOf, columnsOf, finished, sumsOf, US, type Columns, type Maker, type Sums } from "./sums";
 
 export const opShapes: Maker = (whole, scene, selection, tables) => {
   const rowOf = scene.data.members["op_shapes"];
@@ -79,6 +79,12 @@ function speeds(whole: Table, mean_us: Float64Array): Columns {
 
 export const roofline: Maker = (whole, scene, selection) => costed(whole, scene.data.members["roofline"], scene, selection);
 
+/** Each copy and each memset counts by itself, also those that share the cost of their op in the roofline. */
+export const transfer: Maker = (whole, scene, selection) => {
+  const sums = sumsOf(scene.data.members["transfer"], whole.rows, scene, selection);
+  return withSpeeds(whole, sums, { count: sums.count, mean_us: sums.ns.map((ns, row) => ns / sums.count[row] / US) });
+};
+
 /** A family's table holds the rows of the roofline that are of this family, in the same order. */
 export const family: Maker = (whole, scene, selection, tables) => {
   const roofline = tables("roofline");
@@ -94,8 +100,10 @@ export const family: Maker = (whole, scene, selection, tables) => {
 };
 
 function costed(whole: Table, rowOf: Int32Array, scene: Scene, selection: Selection): Table {
-  const sums = sumsOf(rowOf, whole.rows, scene, selection);
-  const { count, mean_us } = meansOf(whole.rows, rowOf, scene, selection);
+  return withSpeeds(whole, sumsOf(rowOf, whole.rows, scene, selection), meansOf(whole.rows, rowOf, scene, selection));
+}
+
+function withSpeeds(whole: Table, sums: Sums, { count, mean_us }: Means): Table {
   const speed = speeds(whole, mean_us);
   const columns: Columns = {
     ...columnsOf(sums),

@@ -2,7 +2,7 @@
 import type { Scene } from "../data/scene";
 import { Table } from "../data/table";
 import type { Selection } from "../selection";
-import { coverage, family, opShapes, roofline } from "./calls";
+import { coverage, family, opShapes, roofline, transfer } from "./calls";
 import { byEvents, contexts, durations, launchCategories, phases, shortKernels } from "./events";
 import { ops } from "./host";
 import type { Maker, Tables } from "./sums";
@@ -23,7 +23,7 @@ const MAKERS: Record<string, Maker> = {
   attention: family,
   convolution: family,
   norm: family,
-  transfer: family,
+  transfer,
   cost_coverage: coverage,
   launches: byEvents,
   phases,

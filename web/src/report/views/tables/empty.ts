@@ -37,7 +37,7 @@ const NOTHING: Record<string, string> = {
   attention: "No fused attention with known sizes is in this trace.",
   convolution: "No convolution with known sizes is in this trace.",
   norm: "No normalisation op with known sizes is in this trace.",
-  transfer: "No copy between host and GPU is in this trace.",
+  transfer: "No copy or memset in this trace records its bytes.",
   regions: "No regions inside kernels were recorded.",
   warp_regions: "No regions inside kernels were recorded.",
 };
