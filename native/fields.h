@@ -100,6 +100,7 @@ constexpr Field kArgTable[] = {
     {"Out msg nelems", Type::kInteger},
     {"Group size", Type::kInteger},
     {"Process Group Name", Type::kIdentifier},
+    {"Process Group Description", Type::kTextOrNull},
     {"Process Group Ranks", Type::kTextOrList},
     {"Seq", Type::kInteger},
     {"Src Rank", Type::kInteger},

@@ -244,3 +244,18 @@ def listed(items: Sequence[str], conjunction: str = "and") -> str:
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} {conjunction} {items[-1]}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Numbers as short text.
+
+    >>> ranges([0, 1, 2, 3, 8]), ranges([5])
+    ('0–3, 8', '5')
+    """
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}–{part[-1]}" for part in parts)

@@ -145,3 +145,38 @@ def test_a_collective_without_data_has_no_bandwidth(opened: Opened) -> None:
 
 def test_computation_is_no_communication(opened: Opened) -> None:
     assert rows(opened([kernel(GEMM, 0, 10)])) == []
+
+
+def test_a_group_has_its_description_and_its_ranks(opened: Opened) -> None:
+    """From the call itself; a list that is cut after 30 ranks is completed from the head of the file."""
+    config = [
+        {"pg_name": "0", "pg_desc": "default_pg", "ranks": list(range(64))},
+        {"pg_name": "1", "pg_desc": "tensor parallel", "ranks": [0, 1, 2, 3]},
+        {"pg_name": "1", "pg_desc": "data parallel", "ranks": [0, 8, 16]},
+    ]
+    cut = f"[{', '.join(map(str, range(30)))}, ...]"
+    groups: list[dict[str, Any]] = [
+        {"Process Group Name": "0", "Process Group Ranks": cut, "Process Group Description": "default_pg"},
+        {"Process Group Name": "1", "Process Group Ranks": "[0, 8, 16]"},
+        {"Process Group Name": "0", "Process Group Ranks": None},
+        {"Process Group Name": "1", "Process Group Ranks": None},
+        {"Process Group Name": "7", "Process Group Ranks": cut, "Process Group Description": "experts"},
+    ]
+    events = [collective("allreduce", 100 * at, 10 + at, sent=100 + at, received=100 + at) for at in range(len(groups))]
+    for event, group in zip(events, groups, strict=True):
+        event["args"] |= group
+    job = {"rank": 0, "world_size": 64, "pg_config": config}
+    found = {row["count"] * row["message_bytes"]: row for row in rows(opened(events, {"distributedInfo": job}))}
+    described = [(found[2 * (100 + at)]["group_description"], found[2 * (100 + at)]["group_ranks"]) for at in range(5)]
+    assert described == [
+        ("default_pg", "0–63"),
+        ("data parallel", "0, 8, 16"),
+        ("default_pg", "0–63"),
+        ("", ""),
+        ("experts", "0–29, …"),
+    ]
+
+
+def test_without_a_record_of_the_group_nothing_is_said_of_it(opened: Opened) -> None:
+    (row,) = rows(opened([kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, 10)]))
+    assert (row["group"], row["group_description"], row["group_ranks"]) == ("(unknown)", "", "")

@@ -45,6 +45,8 @@ class Collective(NamedTuple):
     peer: int = NONE
     in_splits: str = ""
     out_splits: str = ""
+    description: str = ""
+    """Of the group, as the program describes it."""
 
 
 class Allocation(NamedTuple):

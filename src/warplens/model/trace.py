@@ -86,11 +86,12 @@ SIDE_FRAMES: dict[str, dict[str, Any]] = {
         "group": pl.String,
         "ranks": pl.String,
         # The number of the call within its group, where it is recorded; the other rank of a send or receive; the
-        # elements that go to and come from each rank, as a list in JSON.
+        # elements that go to and come from each rank, as a list in JSON; the group, as the program describes it.
         "seq": pl.Int64,
         "peer": pl.Int64,
         "in_splits": pl.String,
         "out_splits": pl.String,
+        "description": pl.String,
     },
     "memory": {
         "start_ns": pl.Int64,

@@ -43,6 +43,7 @@ COLLECTIVE_KEYS: Final = {
     "out_elements": "Out msg nelems",
     "group_size": "Group size",
     "group": "Process Group Name",
+    "description": "Process Group Description",
     "ranks": "Process Group Ranks",
     "seq": "Seq",
     "in_splits": "In split size",

@@ -39,6 +39,7 @@ EXPENDABLE = (
 )
 # Columns that go last, by table: what a module and those inside it take, forward and backward; how fast a model serves.
 KEPT = {
+    "comm": ("group_ranks", "message_bytes", "count", "total_us", "exposed_us", "busbw_gbps"),
     "modules": ("subtree_percent", "subtree_forward_us", "subtree_backward_us"),
     "iterations": ("phase", "requests", "prefill_tokens", "decode_tokens", "time_ms", "gap_ms", "tokens_per_s"),
     "serving_phases": (

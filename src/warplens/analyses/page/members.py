@@ -16,6 +16,7 @@ from warplens.analyses.roofline.tables import roofline_rows, transfers
 from warplens.analyses.shared import shared
 from warplens.analyses.time.phases import phase_of
 from warplens.analyses.work.chains import chain_rows
+from warplens.analyses.work.comm import KEYS as KEYS_OF_COMM
 from warplens.analyses.work.comm import described_collectives
 from warplens.analyses.work.launches import launch_rows
 from warplens.analyses.work.modules import frame_parts, line_codes, line_context, module_codes, module_context
@@ -36,7 +37,6 @@ KEYS: Final = {
     "cost_coverage": ("reason",),
 }
 BACKWARD: Final = ".backward"
-COLLECTIVE: Final = ("collective", "group", "group_size", "dtype", "message_bytes")
 
 
 def members(work: Workspace, tables: Mapping[str, Table]) -> dict[str, Ints]:
@@ -109,7 +109,7 @@ def _comm(work: Workspace, rows: pl.DataFrame) -> Ints:
     described = described_collectives(work)
     event_rows = np.full(len(work.gpu), NONE, np.int64)
     positions = np.searchsorted(work.gpu["id"].to_numpy(), described["id"].to_numpy())
-    event_rows[positions] = _joined(described.select(COLLECTIVE), rows.select(COLLECTIVE))
+    event_rows[positions] = _joined(described.select(KEYS_OF_COMM), rows.select(KEYS_OF_COMM))
     return event_rows
 
 

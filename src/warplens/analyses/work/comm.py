@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 
@@ -13,8 +17,9 @@ from warplens.costs.collective import algbw_gbps, busbw_gbps
 from warplens.model.intervals import covered_until
 from warplens.model.kinds import NONE
 from warplens.model.table import Column, Table
-from warplens.model.trace import Ints
+from warplens.model.trace import Ints, ProcessGroup
 from warplens.passes.climb import climb
+from warplens.units import ranges
 
 ELEMENT_BYTES = {
     "float": 4, "float32": 4, "double": 8, "float64": 8, "half": 2, "float16": 2, "bfloat16": 2, "int": 4,
@@ -26,6 +31,8 @@ UNKNOWN = "(unknown)"
 COLUMNS = (
     Column("collective", "kind of collective; the op or kernel where it is not recorded", "", pl.String),
     Column("group", "process group", "", pl.String),
+    Column("group_description", "what the program calls it; empty where that is not recorded", "", pl.String),
+    Column("group_ranks", "its ranks; empty where they are not recorded", "", pl.String),
     Column("group_size", "ranks in it", "", pl.Int64),
     Column("dtype", "element type", "", pl.String),
     Column("message_bytes", "bytes of the larger side of the message on one rank", "bytes", pl.Int64),
@@ -42,12 +49,17 @@ COLUMNS = (
 )
 
 
+KEYS = ("collective", "group", "group_description", "group_ranks", "group_size", "dtype", "message_bytes")
+"""The columns that identify a row."""
+CUT = "..."
+"""What a recorded list of more than 30 ranks ends with."""
+
+
 def comm(work: Workspace) -> Table:
-    keys = ["collective", "group", "group_size", "dtype", "message_bytes"]
     us = pl.col("dur_ns") / 1000
     frame = (
         described_collectives(work)
-        .group_by(keys)
+        .group_by(KEYS)
         .agg(
             pl.len().cast(pl.Int64).alias("count"),
             (pl.col("dur_ns").sum() / 1000).alias("total_us"),
@@ -58,7 +70,7 @@ def comm(work: Workspace) -> Table:
             STEP_US,
         )
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
-        .sort("total_us", *keys, descending=[True, *[False] * len(keys)])
+        .sort("total_us", *KEYS, descending=[True, *[False] * len(KEYS)])
     )
     sent = frame.select("collective", "group_size", "message_bytes", "mean_us").rows()
     rates = [algbw_gbps(size or 0, us) for _, _, size, us in sent]
@@ -92,12 +104,42 @@ def described_collectives(work: Workspace) -> pl.DataFrame:
     )
     elements = pl.max_horizontal("in_elements", "out_elements")
     sizes = pl.col("dtype").str.to_lowercase().str.replace("c10::", "").replace_strict(ELEMENT_BYTES, default=None)
-    return frame.with_columns(
+    return _with_groups(work, frame).with_columns(
         pl.col("collective").fill_null(pl.when(pl.col("op_row") >= 0).then("op").otherwise("kernel_short")),
         pl.col("group").fill_null(UNKNOWN),
         pl.col("dtype").fill_null(UNKNOWN),
         pl.when(elements >= 0).then(elements * sizes).cast(pl.Int64).alias("message_bytes"),
     )
+
+
+def _with_groups(work: Workspace, frame: pl.DataFrame) -> pl.DataFrame:
+    """Adds the description and the ranks of each group, from the call's own record, else from the head of the file."""
+    job, keys = work.trace.meta.distributed, ["group", "ranks", "description"]
+    recorded = frame.select(keys).unique()
+    groups = [_group(*row, among=job.groups if job is not None else ()) for row in recorded.iter_rows()]
+    ranks = [ranges(group.ranks) + (", …" if group.is_cut else "") for group in groups]
+    recorded = recorded.with_columns(
+        pl.Series("group_description", [group.description for group in groups], dtype=pl.String),
+        pl.Series("group_ranks", ranks, dtype=pl.String),
+    )
+    return frame.join(recorded, on=keys, how="left", nulls_equal=True, maintain_order="left")
+
+
+class _Group(NamedTuple):
+    description: str
+    ranks: tuple[int, ...]
+    is_cut: bool = False
+    """More ranks follow, which are not recorded."""
+
+
+def _group(name: str | None, ranks: str | None, description: str | None, *, among: Iterable[ProcessGroup]) -> _Group:
+    """Names are numbers that programs use again: of several groups, the one that has the recorded ranks."""
+    own, is_cut = tuple(int(number) for number in re.findall(r"\d{1,9}", ranks or "")), CUT in (ranks or "")
+    is_part = is_cut or not own
+    same = [group for group in among if group.name == name and own == group.ranks[: len(own) if is_part else None]]
+    if len(same) != 1:
+        return _Group(description or "", own, is_cut)
+    return _Group(description or same[0].description, same[0].ranks)
 
 
 def _exposed(work: Workspace, frame: pl.DataFrame) -> Ints:

@@ -44,7 +44,7 @@ TYPES: Final = {
     "long int": "Long", "long": "Long", "short int": "Short", "signed char": "Char", "unsigned char": "Byte",
     "bool": "Bool", "c10::Float8_e4m3fn": "Float8_e4m3fn", "c10::Float8_e5m2": "Float8_e5m2",
 }  # fmt: skip
-FILLED: Final = ("group_size", "group", "ranks", "seq", "in_splits", "out_splits")
+FILLED: Final = ("group_size", "group", "ranks", "seq", "in_splits", "out_splits", "description")
 """What an ExecutionTrace adds to the calls that a trace describes itself."""
 
 _T = TypeVar("_T")

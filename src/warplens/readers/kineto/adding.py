@@ -309,7 +309,8 @@ def collective_of(args: KinetoArgs) -> Collective:
     peer = max(args.source_rank, args.target_rank)  # a send names the one, a receive the other
     splits = (_text_of_list(splits) or "" for splits in (args.in_splits, args.out_splits))
     ranks = _text_of_list(args.ranks)
-    return Collective(args.collective, args.dtype, *sizes, group, ranks, args.seq, peer, *splits)
+    call = Collective(args.collective, args.dtype, *sizes, group, ranks, args.seq, peer, *splits)
+    return call._replace(description=args.group_description or "")
 
 
 def _text_of_list(value: str | list[object] | None) -> str | None:

@@ -40,6 +40,7 @@ class KinetoArgs(Struct, gc=False):
     out_elements: int = field(name="Out msg nelems", default=-1)
     group_size: int = field(name="Group size", default=-1)
     group: str | int | None = field(name="Process Group Name", default=None)
+    group_description: str | None = field(name="Process Group Description", default=None)
     ranks: str | list[object] | None = field(name="Process Group Ranks", default=None)
     seq: int = field(name="Seq", default=-1)
     source_rank: int = field(name="Src Rank", default=-1)
