@@ -16,6 +16,7 @@ from warplens.analyses import (
     EVENT_TABLES,
     GRAPH_TABLES,
     MEMORY_TABLES,
+    RANGE_TABLES,
     SERVING_TABLES,
     TRACE_TABLES,
     UNIT_TABLES,
@@ -48,9 +49,10 @@ def made(registry: Mapping[str, TableEntry[Any]], source: object) -> list[str]:
 
 
 def test_every_entry_makes_the_table_of_its_name() -> None:
-    absent = {*SERVING_TABLES, *COUNTER_TABLES}
+    absent = {*SERVING_TABLES, *COUNTER_TABLES, *RANGE_TABLES}
     assert made(TRACE_TABLES, EMPTY) == [name for name in TRACE_TABLES if name not in absent]
-    assert [entry(EMPTY).name for entry in COUNTER_TABLES.values()] == list(COUNTER_TABLES)
+    for registry in (COUNTER_TABLES, RANGE_TABLES):
+        assert [entry(EMPTY).name for entry in registry.values()] == list(registry)
     assert made(REPLAY_TABLES, empty_result()) == list(REPLAY_TABLES)
     assert made(DIFF_TABLES, pair(EMPTY, EMPTY)) == list(DIFF_TABLES)
     assert made(PATH_TABLES, path_work("proton/scopes.hatchet.gz")) == list(PATH_TABLES)
@@ -59,7 +61,8 @@ def test_every_entry_makes_the_table_of_its_name() -> None:
 def test_tables_of_a_replay_exist_where_the_trace_was_opened_with_its_result() -> None:
     without = replace(EMPTY, replayed=None, read_memory=None)
     absent = [entry for entry in TRACE_TABLES.values() if not entry.exists(without)]
-    absent = [entry for entry in absent if entry.name not in {*MEMORY_TABLES, *SERVING_TABLES, *COUNTER_TABLES}]
+    others = {*MEMORY_TABLES, *SERVING_TABLES, *COUNTER_TABLES, *RANGE_TABLES}
+    absent = [entry for entry in absent if entry.name not in others]
     assert [entry.name for entry in absent] == list(REPLAY_TABLES)
     with pytest.raises(UsageError, match="table replay needs the result of a replay"):
         absent[0](without)

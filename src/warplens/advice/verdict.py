@@ -208,6 +208,8 @@ def _without_gpu(quality: Table) -> str:
         return "No GPU work recognised: nothing in this Chrome trace is named after a GPU."
     if "other_accelerator" in codes:
         return "No GPU work: this trace is of another accelerator, and only its host side is reported."
+    if "counters_only" in codes:
+        return "Hardware counters of kernels, but no times of GPU work: the table counters has them by kernel and op."
     if "launches_only" in codes:
         return "No GPU work recorded: this trace has only the host side of a program that uses a GPU."
     if "no_cuda" in codes:

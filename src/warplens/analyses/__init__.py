@@ -7,6 +7,7 @@
 | `TRACE_TABLES` | `Workspace` | all tables of a trace: these, those of a replay, and those made on demand |
 | `MEMORY_TABLES` | `Workspace` | of traces whose memory is recorded |
 | `COUNTER_TABLES` | `Workspace` | of traces with samples of the GPU's power and clocks |
+| `RANGE_TABLES` | `Workspace` | of traces with hardware counters in place of kernels' times |
 | `UNIT_TABLES` | `Workspace` | made on demand: unique kernels and units |
 | `GRAPH_TABLES` | `Workspace` | made on demand: what bounds a step, and its critical path |
 | `EVENT_TABLES` | `Workspace` | made on demand: the page's tables of events and call paths |
@@ -22,6 +23,7 @@ from typing import Final
 
 from warplens.analyses.counters import NEEDS_COUNTERS, has_counters
 from warplens.analyses.inside_kernels.counters import measured_kernels
+from warplens.analyses.inside_kernels.profiler_ranges import NEEDS_RANGES, counters, has_ranges
 from warplens.analyses.inside_kernels.regions import regions
 from warplens.analyses.inside_kernels.warp_regions import warp_regions
 from warplens.analyses.quality import quality
@@ -103,11 +105,14 @@ COUNTER_TABLES: Final = when_needed(
     exists=has_counters, needs=NEEDS_COUNTERS,
 )  # fmt: skip
 """Power and clocks of the GPUs, where they were sampled."""
+RANGE_TABLES: Final = {"counters": TableEntry("counters", counters, has_ranges, NEEDS_RANGES)}
+"""Hardware counters of single kernels, where the trace itself has them."""
 TRACE_TABLES: Final[dict[str, TableEntry[Workspace]]] = {
     **TABLES,
     **SERVING_TABLES,
     **MEMORY_TABLES,
     **COUNTER_TABLES,
+    **RANGE_TABLES,
     **TRACE_REPLAY_TABLES,
     **UNIT_TABLES,
     **EVENT_TABLES,

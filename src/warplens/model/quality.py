@@ -19,6 +19,11 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "{count:launch|launches} recorded, but none of the GPU work: the profiler could not record the GPU, or stopped "
         "before the GPU had finished (synchronize first)",
     ),
+    "counters_only": (
+        WARNING,
+        "hardware counters of {count:kernel} recorded in place of times of GPU work (table counters): without "
+        "profiler_metrics, torch.profiler records the times",
+    ),
     "no_cuda": (
         WARNING,
         "no CUDA calls in the file: the program used no GPU, or CUDA was not traced (nsys profile --trace=cuda,nvtx)",

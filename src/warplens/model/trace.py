@@ -109,7 +109,8 @@ SIDE_FRAMES: dict[str, dict[str, Any]] = {
     "frames": {"id": pl.UInt32, "parent": pl.Int64},
     # GPU event → its innermost frame.
     "contexts": {"id": pl.UInt32, "frame": pl.Int64},
-    # What users say of their scopes (flops, bytes, tokens …): annotation → value.
+    # What users say of their scopes (flops, bytes, tokens …), and hardware counters of ranges: annotation or counter →
+    # value.
     "metrics": {"id": pl.UInt32, "metric": pl.String, "value": pl.Float64},
     # What an ExecutionTrace knows of an op's call beyond its shapes; lists as JSON.
     "arguments": {

@@ -32,7 +32,7 @@ CATEGORY_OF_KIND: Final = {
     "sync": "cuda_sync",
     "gpu_annotation": "gpu_user_annotation",
     "overhead": "overhead",
-    "counter": "Trace",
+    "counter": "cuda_profiler_range",
     "other": "Trace",
 }
 SPEC_KEYS: Final = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
@@ -112,7 +112,12 @@ class EventTexts:
 
     @cached_property
     def _makers(self) -> dict[tuple[str, ...], Callable[[Ints], pl.Series]]:
-        return {GPU_WORK: self._gpu, ("op", "annotation", "comm"): self._op, ("runtime", "sync"): self._call}
+        return {
+            GPU_WORK: self._gpu,
+            ("op", "annotation", "comm"): self._op,
+            ("runtime", "sync"): self._call,
+            ("counter",): self._sides,
+        }
 
     @cached_property
     def _heads(self) -> pl.Series:

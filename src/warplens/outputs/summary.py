@@ -355,6 +355,8 @@ def _suggestion(tables: dict[str, Table]) -> str:
         return "show {trace} token_latency"
     if "serving_phases" in tables:
         return "show {trace} serving_phases"
+    if "counters_only" in tables["quality"].frame["code"]:
+        return "show {trace} counters"
     if not len(tables["kernels"]):
         return "show {trace} ops --sort cpu_self_us --top 10"
     if len(tables["gaps"]) and _idle_matters(tables):

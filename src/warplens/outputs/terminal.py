@@ -39,6 +39,7 @@ EXPENDABLE = (
 )
 # Columns that go last, by table: what a module and those inside it take, forward and backward; how fast a model serves.
 KEPT = {
+    "counters": ("op", "metric", "count", "mean"),
     "comm": ("group_ranks", "message_bytes", "count", "total_us", "exposed_us", "busbw_gbps"),
     "modules": ("subtree_percent", "subtree_forward_us", "subtree_backward_us"),
     "iterations": ("phase", "requests", "prefill_tokens", "decode_tokens", "time_ms", "gap_ms", "tokens_per_s"),
@@ -72,7 +73,7 @@ PINNED = frozenset({"kernel_short", "message", "title", "what"})
 # Names keep their ends when cut; prose keeps its beginning.
 NAME_COLUMNS = frozenset(
     {
-        *("kernel", "kernel_short", "op", "module", "function", "file", "path"),
+        *("kernel", "kernel_short", "op", "outer_op", "module", "function", "file", "path"),
         *("host_frame", "host_op", "host_activity"),
     }
 )
@@ -83,7 +84,7 @@ PROSE_COLUMNS = frozenset(
     {
         *("title", "message", "advice", "evidence", "proof", "note", "notes", "reason", "why", "meaning", "remedy"),
         *("how", "description", "failure", "detail", "approximate", "cause", "host_cause", "what", "what_changed"),
-        *("rule_text", "text", "change", "place"),
+        *("rule_text", "text", "change", "place", "metric"),
     }
 )
 MIN_PROSE_WIDTH = 36

@@ -75,7 +75,8 @@ def _host_notes(trace: Trace) -> list[Note]:
 def _gpu_notes(trace: Trace) -> list[Note]:
     gpu = trace.gpu_rows
     if len(gpu) == 0:
-        return [*_launch_notes(trace), Note("no_gpu")]
+        ranges = len(trace.rows_of("counter"))
+        return [Note("counters_only", ranges)] if ranges else [*_launch_notes(trace), Note("no_gpu")]
     launch, op = trace.ints("launch")[gpu], trace.ints("op")[gpu]
     # A recorded call path names the op inside a graph too.
     graph = is_graph_launch(trace, launch) & ~np.isin(gpu, trace.contexts["id"].to_numpy())

@@ -13,7 +13,7 @@ from warplens.advice.thresholds import (
     LIMIT_PERCENT,
     LIMIT_SHARE,
 )
-from warplens.analyses import COUNTER_TABLES
+from warplens.analyses import COUNTER_TABLES, RANGE_TABLES
 from warplens.analyses.memory.categories import CATEGORIES
 from warplens.analyses.memory.history import MemoryHistory
 from warplens.analyses.memory.memory_work import MemoryWork
@@ -169,7 +169,7 @@ def all_tables() -> list[Table]:
     job = OpJob(no_ops())
     of_job = [entry(job) for name, entry in OP_JOB_TABLES.items() if name not in profile.table_names]
     of_memory = [entry(MemoryWork(MemoryHistory(()))) for entry in MEMORY_TABLES.values()]
-    of_counters = [entry(profile.workspace) for entry in COUNTER_TABLES.values()]
+    of_counters = [entry(profile.workspace) for entry in (*COUNTER_TABLES.values(), *RANGE_TABLES.values())]
     compared = compare_profiles(profile, profile).tables()
     return [*own, *without_rows(), *of_memory, *of_counters, *compared, *of_job, *kernel_tables()]
 

@@ -43,6 +43,7 @@ KIND_OF_CATEGORY: Final = {
     "memset": "memset",
     "gpu_user_annotation": "gpu_annotation",
     "cuda_sync": "sync",
+    "cuda_profiler_range": "counter",
     "overhead": "overhead",
     "trace": "other",
 }

@@ -39,6 +39,7 @@ from warplens.readers.kineto.adding import (
     memory_device,
 )
 from warplens.readers.kineto.events import ARRAY_START, BYTE_ORDER_MARK, PIECE_BYTES, array_start, read_header
+from warplens.readers.kineto.profiler_ranges import CATEGORY as RANGES
 from warplens.readers.kineto.records import DECODERS, UNREADABLE, KinetoEvent
 from warplens.readers.kineto.sync_waits import MARK
 from warplens.readers.shared.gc_pause import gc_paused
@@ -87,6 +88,8 @@ def read_natively(library: ctypes.CDLL, chunks: Iterable[bytes]) -> KinetoFile:
         raise HandedOverError("damaged around the array")
     with gc_paused():
         events = _events(arrays)
+    if RANGES in events.categories:
+        raise HandedOverError("counters of CUPTI, by names of the program's choice")
     if MARK in head:  # it could reach into the first event
         raise HandedOverError("a mark of synchronisation in the header")
     return KinetoFile(events, header, damage, arrays["sync_text"].tobytes() + tail)

@@ -31,9 +31,12 @@ from warplens.readers.kineto.events import EventReader
 from warplens.readers.kineto.halves import read_events
 from warplens.readers.kineto.launch_flows import link_by_flows
 from warplens.readers.kineto.moved_events import put_back_moved
+from warplens.readers.kineto.profiler_ranges import CATEGORY as RANGES
+from warplens.readers.kineto.profiler_ranges import with_range_counters
 from warplens.readers.kineto.records import KinetoEvent, KinetoHeader
 from warplens.readers.kineto.scope_metrics import with_scope_metrics
-from warplens.readers.kineto.sync_waits import CATEGORY, with_sync_waits
+from warplens.readers.kineto.sync_waits import CATEGORY as SYNCS
+from warplens.readers.kineto.sync_waits import with_sync_waits
 from warplens.readers.shared.event_damage import damage_notes
 
 EXPORT = "record a trace with torch.profiler: prof.export_chrome_trace('trace.json.gz')"
@@ -107,9 +110,10 @@ def _trace(file: KinetoFile, meta: Meta, notes: list[Note], step_marks_ns: Seque
     trace = builder.build(meta, [*notes, *damage_notes(damage, notes)])
     if len(trace) == 0:
         raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
-    if CATEGORY in events.categories:
+    if SYNCS in events.categories:
         trace = with_sync_waits(trace, file.sync_text)
-    return with_scope_metrics(trace, header.warplens_scopes)
+    trace = with_scope_metrics(trace, header.warplens_scopes)
+    return with_range_counters(trace, file.sync_text) if RANGES in events.categories else trace
 
 
 def _add_steps(builder: TraceBuilder, marks_ns: Sequence[int], header: KinetoHeader) -> None:
