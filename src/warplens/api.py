@@ -66,6 +66,7 @@ def open(
     proof: str | os.PathLike[str] = "",
     max_size: str = "",
     phase: str = "",
+    range: str = "",
 ) -> Opened:
     """Open a profile: a trace of any profiler, a capture bundle, or sums by call path (plain, .gz or .zip).
 
@@ -83,7 +84,8 @@ def open(
     tables on memory; `replay` is the result of running a plan of this trace, for the tables of that name; `proof` is
     what experiments for this trace's findings measured. A packed file that unpacks to more than `max_size` ("16GiB") is
     refused; without it, to more than 64 times its size or 4 GiB, whichever is more, or half of the free memory. `phase`
-    keeps only the iterations of a served model that are `prefill`, `decode` or `mixed`.
+    keeps only the iterations of a served model that are `prefill`, `decode` or `mixed`, `range` what the host began in
+    a range ("1.2s-1.5s", or an annotation: "forward", "forward#2") and the GPU work that it launched.
 
     >>> profile = open("samples/kineto/gpt2_train_step.json.gz", min_gain_percent=5)
     >>> profile.has_timeline, profile.hardware.name
@@ -91,8 +93,8 @@ def open(
     """
     if gpu and gpu_file:
         raise UsageError("gpu and gpu_file name two GPUs", hint="give one of them")
-    if phase and (replay or proof):
-        raise UsageError("a replay or a proof is about the whole trace, not about one phase", hint="omit one of them")
+    if (phase or range) and (replay or proof):
+        raise UsageError("a replay or a proof is about the whole trace, not about a part", hint="omit one of them")
     if (captured := captured_trace(Path(path))) is not None:
         path, graph_captures = captured.trace, [*graph_captures, *captured.captures]
         execution_trace = execution_trace or captured.execution_trace or ""
@@ -100,14 +102,14 @@ def open(
         _refuse_for_job(short_us=short_us, gpu=gpu, gpu_file=gpu_file, step_ms=step_ms, execution_trace=execution_trace,
                         graph_captures=tuple(graph_captures), ncu=tuple(ncu), replay=replay, proof=proof,
                         memory_snapshot=memory_snapshot,
-                        phase=phase)  # fmt: skip
+                        phase=phase, range=range)  # fmt: skip
         return open_ranks(
             [path], cache=cache, rules=rules, gap_us=gap_us, min_gain_percent=min_gain_percent, max_size=max_size
         )
     max_bytes = parse_size(max_size)
     own_file = _own_file(Path(path), gpu, max_bytes)
     if own_file is not None:
-        if execution_trace or graph_captures or ncu or memory_snapshot or replay or proof or phase:
+        if execution_trace or graph_captures or ncu or memory_snapshot or replay or proof or phase or range:
             raise UsageError(f"{path} is not a trace", hint="omit what is joined to a trace")
         return own_file
     chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
@@ -120,7 +122,7 @@ def open(
         graph_captures=[Path(capture) for capture in graph_captures],
     )
     if isinstance(contents, CallPaths):
-        _refuse_for_paths(memory_snapshot, graph_captures, replay or proof, phase)
+        _refuse_for_paths(memory_snapshot, graph_captures, replay or proof, phase or range)
         from warplens.profiles.call_paths import PathsProfile  # most profiles are traces
 
         return PathsProfile(contents, rules, options, chosen)
@@ -130,16 +132,17 @@ def open(
     proved = _proof(Path(proof), contents) if proof else None
     memory_reader = _memory_reader(memory_snapshot, memory, max_bytes)
     profile = Profile(contents, rules, options, chosen, counters, result, light_reader, proved, memory_reader)
+    profile = profile.of_range(range) if range else profile
     return profile.of_phase(phase) if phase else profile
 
 
-def _refuse_for_paths(memory_snapshot: object, graph_captures: object, replayed: object, phase: object) -> None:
+def _refuse_for_paths(memory_snapshot: object, graph_captures: object, replayed: object, part: object) -> None:
     """What only a trace can be joined with, or restricted to."""
     reasons = (
         (memory_snapshot, "only a trace can be joined with a memory snapshot", "open the snapshot by itself"),
         (graph_captures, "only a trace can be joined with captures of graphs", "omit the captures"),
         (replayed, "only a trace can be replayed", "omit the replay and the proof"),
-        (phase, "only a trace has phases of serving", "omit the phase"),
+        (part, "only a trace has phases of serving and ranges of time", "omit them"),
     )
     for given, reason, hint in reasons:
         if given:

@@ -62,7 +62,7 @@ def report_name(args: argparse.Namespace) -> str | None:
               args.memory_snapshot]  # fmt: skip
     files = [args.trace, *args.rules, *(file for file in joined if file)]
     given = [len(args.rules), len(args.ncu), len(args.graph_capture), *map(bool, joined)]
-    settings = [args.gap, args.short, args.gpu, args.min_gain, args.step_time, args.timeline, args.phase]
+    settings = [args.gap, args.short, args.gpu, args.min_gain, args.step_time, args.timeline, args.phase, args.range]
     return entry_name(files, [given, settings])
 
 
@@ -102,6 +102,7 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
             replay=args.replay,
             proof=args.proof,
             phase=args.phase,
+            range=args.range,
             max_size=args.max_size,
             step_ms=parse_duration(args.step_time) / 1e6 if args.step_time else 0.0,
             **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),

@@ -22,18 +22,21 @@ SEVERAL = "may be given several times"
 SERVING_PHASES = ("prefill", "decode", "mixed")
 
 
-def add_trace(parser: argparse.ArgumentParser, *, jobs: bool = False, several_ranks: bool = False) -> None:
+def add_trace(
+    parser: argparse.ArgumentParser, *, jobs: bool = False, several_ranks: bool = False, has_range: bool = True
+) -> None:
     """TRACE, and all options that open it; with `jobs` also several, the ranks of one job."""
     what = "profile or capture bundle to open; - reads stdin"
     parser.add_argument("trace", metavar="TRACE", help=f"{what}; or a folder of ranks" if jobs else what)
     if jobs:
         parser.add_argument("more", nargs="*", metavar="TRACE", help="further ranks of the same job")
-    add_opening(parser, several_ranks=several_ranks)
+    add_opening(parser, several_ranks=several_ranks, has_range=has_range)
     if jobs:
         add_cluster(parser)
 
 
-def add_opening(parser: argparse.ArgumentParser, *, several_ranks: bool = False) -> None:
+def add_opening(parser: argparse.ArgumentParser, *, several_ranks: bool = False, has_range: bool = True) -> None:
+    """Without `has_range` for verbs whose own `--range` chooses what is drawn, not what is opened."""
     group = parser.add_argument_group("options for opening the profile")
     add_shared_opening(group)
     group.add_argument("--short", default=SHORT, metavar="TIME",
@@ -53,6 +56,10 @@ def add_opening(parser: argparse.ArgumentParser, *, several_ranks: bool = False)
     group.add_argument("--replay", default="", metavar="FILE", help="result of a replay of this trace")
     group.add_argument("--proof", default="", metavar="FILE", help="what `prove` measured of this trace's findings")
     add_phase(group)
+    if has_range:
+        add_range(group)
+    else:
+        parser.set_defaults(range="")
     add_rank(group, several=several_ranks)
 
 
@@ -73,6 +80,13 @@ def add_shared_opening(parser: argparse._ActionsContainer) -> None:
 def add_phase(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--phase", choices=SERVING_PHASES, default="",
                         help="only the iterations of a served model that prefill, decode, or do both")  # fmt: skip
+
+
+def add_range(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--range", default="", metavar="RANGE",
+                        help="only what the host began in a range, and the GPU work that it launched: 1.2s-1.5s since "
+                             "the start, or calls of an annotation, module or op: NAME, NAME#2 (the third), "
+                             "NAME#0-3")  # fmt: skip
 
 
 def add_rank(parser: argparse._ActionsContainer, *, several: bool = False) -> None:

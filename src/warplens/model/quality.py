@@ -48,6 +48,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         INFO,
         "{count:forward pass|forward passes} of a served model inferred from {detail}: no engine marks them",
     ),
+    "one_range": (INFO, "only what the host began in {detail}; other notes are about the whole trace"),
     "one_phase": (INFO, "only iterations that are {detail}; other notes are about the whole trace"),
     "repeated_steps": (WARNING, "{count:step mark} with a number used before; only the first of each is a step"),
     "unlinked_kernels": (WARNING, "{count:GPU event} without a recorded launch ({detail} of GPU time)"),

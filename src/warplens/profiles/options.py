@@ -34,12 +34,13 @@ class OpenOptions(TypedDict, total=False):
     proof: AnyPath
     max_size: str
     phase: str
+    range: str
 
 
 OF_ONE_TRACE: Final = {
     # keyword of `warplens.open` that does not apply to the ranks of a job: its default
     "short_us": 10.0, "gpu": "", "gpu_file": "", "step_ms": 0.0, "execution_trace": "", "graph_captures": (),
-    "ncu": (), "memory_snapshot": "", "replay": "", "proof": "", "phase": "",
+    "ncu": (), "memory_snapshot": "", "replay": "", "proof": "", "phase": "", "range": "",
 }  # fmt: skip
 
 

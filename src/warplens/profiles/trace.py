@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from warplens.analyses.graph.bounds import StepBounds
     from warplens.analyses.graph.plain_step import PlainStep
     from warplens.analyses.graph.what_if import StepModel
+    from warplens.analyses.serving.iterations import Served
     from warplens.model.edits import StepChange
     from warplens.model.fix_subsets import FixSubsets
     from warplens.model.measured import Measured
@@ -214,11 +215,28 @@ class Profile(TablesOnDemand):
         from warplens.analyses.serving.restricting import one_phase
 
         part = one_phase(self.trace, phase)
-        # Further steps of the run have no phases, and what was measured is about the whole trace.
+        return self._with_part(part.trace, part.served)
+
+    def of_range(self, chosen: str) -> Profile:
+        """The part of this profile that the host began in a range of time, with the GPU work that it launched.
+
+        `chosen` is two times since the trace's start, "1.2s-1.5s", or the calls of an annotation: its name, or part of
+        it, for the first, with `#2` for the third, with `#0-3` for the first four.
+
+        >>> import warplens
+        >>> profile = warplens.open("samples/faults/dataloader_stall.before.json.gz")
+        >>> profile.of_range("ProfilerStep#4").table("steps").to_polars()["step"].to_list()
+        [4]
+        """
+        from warplens.analyses.time.one_range import one_range
+
+        return self._with_part(one_range(self.trace, chosen), None)
+
+    def _with_part(self, part: Trace, passes: Served | None) -> Profile:
+        """Further steps of the run have no such part, and what was measured is about the whole trace."""
+        work = self.workspace
         return self._with_workspace(
-            msgspec.structs.replace(
-                self.workspace, trace=part.trace, passes=part.served, read_light=None, replayed=None, proof=None
-            )
+            msgspec.structs.replace(work, trace=part, passes=passes, read_light=None, replayed=None, proof=None)
         )
 
     @staticmethod

@@ -10,6 +10,7 @@ from warplens.cli.options import (
     add_cluster,
     add_outputs,
     add_phase,
+    add_range,
     add_rank,
     add_rows,
     add_shared_opening,
@@ -66,6 +67,7 @@ class DiffVerb(Verb):
                             help="times of a step of A and of B without the profiler: 21.4ms,34.3ms; of A alone "
                                  "'21.4ms,', of B alone ',34.3ms'")  # fmt: skip
         add_phase(parser)
+        add_range(parser)
         add_rank(parser)
         add_cluster(parser)
         add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
@@ -117,14 +119,15 @@ def _open(args: argparse.Namespace) -> Comparison:
         "max_size": args.max_size,
         "graph_captures": args.graph_capture,
         "phase": args.phase,
+        "range": args.range,
     }
     step_ms = _step_times_ms(args.step_time)
     if args.steps or args.b is None:
         return _compare_steps(args, options)
     if _are_jobs(args):
-        if any(step_ms) or args.timeline == "corrected" or args.whole or args.phase or args.graph_capture:
+        if any(step_ms) or args.timeline == "corrected" or args.whole or args.phase or args.range or args.graph_capture:
             raise UsageError(
-                "--step-time, --timeline, --phase, --graph-capture and --whole are for two traces",
+                "--step-time, --timeline, --phase, --range, --graph-capture and --whole are for two traces",
                 hint="--rank N compares one rank",
             )
         return _compare_jobs(args, options)

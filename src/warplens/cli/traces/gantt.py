@@ -47,7 +47,7 @@ class GanttVerb(Verb):
     reads_jobs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_trace(parser, jobs=True)
+        add_trace(parser, jobs=True, has_range=False)
         add_ranks(parser, "to draw, instead of those that matter")
         add_outputs(parser, "x.svg, x.pdf, x.png or x.html")
         add_theme(parser)
@@ -61,7 +61,8 @@ class GanttVerb(Verb):
             help=f"with --by kernel: kernels with their own colour (default 8, at most {MOST_KERNELS})",
         )
         window = parser.add_mutually_exclusive_group()
-        window.add_argument("--range", metavar="FROM-TO", help="only this time range of the trace: 10ms-20ms")
+        window.add_argument("--range", dest="window", metavar="FROM-TO",
+                            help="only this time range of the trace: 10ms-20ms")  # fmt: skip
         window.add_argument("--step", action="append", default=[], metavar="N",
                             help="only these steps: 3 or 3-5; may be given several times")  # fmt: skip
         inches = between(1, 200)
@@ -82,7 +83,7 @@ class GanttVerb(Verb):
             raise UsageError("no output is given", hint="-o x.svg, x.pdf, x.png or x.html")
         if args.by not in GROUPINGS:
             raise UsageError(f"--by {args.by!r} is not valid", hint=f"one of: {', '.join(GROUPINGS)}")
-        time_range, steps = _range(args.range), _steps(args.step)
+        time_range, steps = _range(args.window), _steps(args.step)
         inputs = inputs_of(args)
         paths = [path for path in args.output if path.lower().endswith(PAGE)]
         pages = plan_outputs(paths, tables="csv", force=args.force, inputs=inputs)

@@ -77,7 +77,7 @@ class ReportVerb(Verb):
 def _opened_with(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """Options that make another trace of the same file."""
     yield from (("--graph-capture", str(path)) for path in args.graph_capture)
-    for name in ("phase", "memory_snapshot", "rank"):
+    for name in ("phase", "range", "memory_snapshot", "rank"):
         value = getattr(args, name, None)
         if value not in (None, ""):
             yield f"--{name.replace('_', '-')}", str(value)
