@@ -17,6 +17,7 @@ from warplens.analyses import (
     GRAPH_TABLES,
     MEMORY_TABLES,
     RANGE_TABLES,
+    SEQUENCE_TABLES,
     SERVING_TABLES,
     TRACE_TABLES,
     UNIT_TABLES,
@@ -91,5 +92,5 @@ def test_an_entry_that_does_not_always_exist_says_what_it_needs() -> None:
 
 
 def test_tables_made_on_demand_are_not_part_of_a_report() -> None:
-    on_demand = [*UNIT_TABLES, *EVENT_TABLES, *GRAPH_TABLES]
+    on_demand = [*UNIT_TABLES, *SEQUENCE_TABLES, *EVENT_TABLES, *GRAPH_TABLES]
     assert [name for name, entry in TRACE_TABLES.items() if not entry.in_report] == on_demand

@@ -10,6 +10,7 @@
 | `RANGE_TABLES` | `Workspace` | of traces with hardware counters in place of kernels' times |
 | `UNIT_TABLES` | `Workspace` | made on demand: unique kernels and units |
 | `GRAPH_TABLES` | `Workspace` | made on demand: what bounds a step, and its critical path |
+| `SEQUENCE_TABLES` | `Workspace` | made on demand: what the calls of each op launch |
 | `EVENT_TABLES` | `Workspace` | made on demand: the page's tables of events and call paths |
 | `units.replayed.REPLAY_TABLES` | `Result` | of the result of a replay |
 | `paths.PATH_TABLES` | `PathWorkspace` | of every profile of call paths |
@@ -88,6 +89,7 @@ TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(
 )
 """The tables of a report."""
 UNIT_TABLES: Final = later("warplens.analyses.units.unique", "unique", "unique_kernels", "units")
+SEQUENCE_TABLES: Final = later("warplens.analyses.work.op_sequences", "op_sequences")
 EVENT_TABLES: Final = later("warplens.analyses.page.event_tables", "gpu_events", "host_events", "call_tree")
 GRAPH_TABLES: Final = {
     **later("warplens.analyses.graph.bounds", "bounds"),
@@ -115,6 +117,7 @@ TRACE_TABLES: Final[dict[str, TableEntry[Workspace]]] = {
     **RANGE_TABLES,
     **TRACE_REPLAY_TABLES,
     **UNIT_TABLES,
+    **SEQUENCE_TABLES,
     **EVENT_TABLES,
     **GRAPH_TABLES,
 }

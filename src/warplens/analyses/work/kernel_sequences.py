@@ -94,7 +94,7 @@ def _described(work: Workspace, stream: _Stream, found: list[Sequence]) -> pl.Da
         row = int(first[0])
         rows.append(
             {
-                "kernels": _text(names[stream.rows[inside[0]]].to_list()),
+                "kernels": sequence_text(names[stream.rows[inside[0]]].to_list()),
                 "length": sequence.length,
                 "count": len(sequence.starts),
                 "total_us": sequence.time_ns / 1000,
@@ -122,9 +122,10 @@ def _most_frequent(ops: list[str]) -> str:
     return min(op for op, count in counts.items() if count == most)
 
 
-def _text(names: list[str]) -> str:
-    """
-    >>> _text(["copy", "copy", "copy", "gemm"])
+def sequence_text(names: list[str]) -> str:
+    """Kernels in order as a short text.
+
+    >>> sequence_text(["copy", "copy", "copy", "gemm"])
     'copy ×3 → gemm'
     """
     runs: list[tuple[str, int]] = []
