@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import warplens
-from support import ROOT, Opened, RunInside, annotation, kernel, launch, op
+from support import ROOT, Opened, RunInside, annotation, kernel, launch, op, write_trace
 from warplens.errors import UsageError
 
 STALL = ROOT / "samples" / "faults" / "dataloader_stall.before.json.gz"
@@ -62,7 +63,7 @@ def test_what_names_no_steps_is_refused(opened: Opened, text: str, words: str) -
 
 def test_steps_need_a_trace_that_has_them_and_no_other_trace(opened: Opened) -> None:
     profile = opened([kernel("k", 0, 5)])
-    with pytest.raises(UsageError, match="has no steps with GPU work"):
+    with pytest.raises(UsageError, match=r"trace\.json has no steps$"):
         warplens.diff(profile, steps="1,2")
     for arguments in ({}, {"b": profile, "steps": "1,2"}):
         with pytest.raises(UsageError, match="are compared"):
@@ -113,3 +114,52 @@ def test_steps_of_identical_work_have_identical_flops_whatever_their_kernels_tak
     assert warplens.diff(a, b).facts()["work"] == two_products
     assert warplens.diff(a, steps="0,1").facts()["work"] == two_products
     assert warplens.diff(a, b, whole=True).facts()["work"] == "4.194 MFLOP (A) and 4.194 MFLOP (B)"
+
+
+def with_a_step_on_the_host(*more_ops: str) -> list[dict[str, Any]]:
+    """A step with a kernel and one in which only the host works."""
+    events = [annotation("ProfilerStep#7", 0, 100), op("aten::mm", 10, 20), launch(15, 5, 1), kernel("gemm", 30, 40, 1)]
+    events += [annotation("ProfilerStep#8", 100, 100), op("aten::to", 110, 30)]
+    return [*events, *(op(name, 150 + 10 * place, 8) for place, name in enumerate(more_ops))]
+
+
+def host_counts(comparison: Any) -> dict[str, tuple[str, float, float]]:
+    rows = comparison.table("diff_host").to_dicts()
+    return {row["op"]: (row["status"], row["a_count"], row["b_count"]) for row in rows}
+
+
+def test_ops_of_steps_without_gpu_work_are_compared(opened: Opened) -> None:
+    a, b = opened(with_a_step_on_the_host()), opened(with_a_step_on_the_host("CatBackward0", "AddmmBackward0"))
+    comparison = warplens.diff(a, b)
+    assert host_counts(comparison) == {
+        "aten::mm": ("both", 0.5, 0.5),
+        "aten::to": ("both", 0.5, 0.5),
+        "CatBackward0": ("only in B", 0, 0.5),
+        "AddmmBackward0": ("only in B", 0, 0.5),
+    }
+    assert "means over 2 (A) and 2 (B) steps, also those without GPU work" in comparison.table("diff_host").notes[0]
+    assert times(comparison, "diff_kernels", "kernel_short") == {"gemm": (40.0, 40.0)}, (
+        "GPU time is per step with GPU work"
+    )
+
+
+def test_steps_without_gpu_work_are_compared_with_others(opened: Opened) -> None:
+    profile = opened(with_a_step_on_the_host("CatBackward0"))
+    comparison = warplens.diff(profile, steps="7,8")
+    assert host_counts(comparison) == {
+        "aten::mm": ("only in A", 1, 0),
+        "aten::to": ("only in B", 0, 1),
+        "CatBackward0": ("only in B", 0, 1),
+    }
+    assert comparison.verdict() == "Only A has GPU work, so only the host's time is compared."
+
+
+def test_the_screen_shows_host_ops_where_steps_without_gpu_work_have_them(
+    tmp_path: Path, run_inside: RunInside
+) -> None:
+    a = write_trace(tmp_path / "a.json", with_a_step_on_the_host())
+    b = write_trace(tmp_path / "b.json", with_a_step_on_the_host("CatBackward0"))
+    done = run_inside("diff", a, b)
+    assert done.returncode == 0
+    host = done.stdout[done.stdout.index("host time by op") :]
+    assert "CatBackward0" in host and " new" in host

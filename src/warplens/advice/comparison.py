@@ -121,7 +121,7 @@ def comparison_verdict(tables: Mapping[str, Table], matched: tuple[float, float]
     if not a and not b:
         return _without_gpu(figures)
     if not a or not b:
-        return f"Only {'A' if a else 'B'} has GPU work: there is nothing to compare it with."
+        return f"Only {'A' if a else 'B'} has GPU work, so only the host's time is compared."
     main = " ".join([*_main(figures), *_attention(figures)])
     return " ".join([main, *_outliers(figures), *_new_and_gone(figures, main), *_matching(figures)])
 

@@ -31,6 +31,7 @@ SCREEN = 40
 MAX_PARTS = 6
 MAX_OPS = 6
 MAX_LAYERS = 3
+MAX_HOST_OPS = 4
 MAX_REPORT_TABLES = 26
 MEASURES = {
     "total": "total",
@@ -78,9 +79,12 @@ def _trace_blocks(tables: dict[str, Table], width: int, room: int) -> list[Line]
     whole_us = max((max(row.a_us, row.b_us) for row in timeline), default=0.0)
     grid = _Grid(whole_us, width)
     measures = [row for row in timeline if row.measure in MEASURES and max(row.a_us, row.b_us) > 0.001 * whole_us]
+    host = tables["diff_host"].records(HostOpDiff)
     if not any(row.measure == "total" for row in measures):
-        host = tables["diff_host"].records(HostOpDiff)
         return grid.block("host time by op", host[: 2 * MAX_OPS], lambda row: row.op)
+    # Where some steps have no GPU work, the tables of it say nothing of what they do.
+    is_of_more_steps = tables["diff_host"].notes[:1] != tables["diff_ops"].notes[:1]
+    host = host[:MAX_HOST_OPS] if is_of_more_steps else []
     parts = [part for part in tables["diff_summary"].records(PartDiff) if part.kind != "total"][:MAX_PARTS]
     layers = tables["diff_layers"].records(LayerDiff)
     # Without modules on both sides there is only one heap against the other.
@@ -95,6 +99,7 @@ def _trace_blocks(tables: dict[str, Table], width: int, room: int) -> list[Line]
             *grid.block("where it comes from", parts[:parts_shown], _part_name, lambda part: part.what_changed),
             *grid.block("ops", ops[:ops_shown], _op_name, _op_remark),
             *grid.block("modules", layers, lambda layer: layer.layer),
+            *grid.block("host time by op", host, lambda row: row.op),
         ]
         if len(blocks) <= room:
             break

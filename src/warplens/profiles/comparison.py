@@ -200,20 +200,24 @@ def compare_steps(profile: Profile, steps: str) -> Comparison:
 
     `usual` compares the median step with the slowest one.
     """
-    a, b = _picked_steps(steps, gpu_steps(profile.workspace), profile)
+    a, b = _picked_steps(steps, profile)
     compared = pair_of_steps(profile.workspace, a, b)
     tables = bound(DIFF_TABLES, compared) | {TREE: TableSource(partial(diff_tree, compared))}
     labels = (f"{profile.source}, {steps_text(a)}", f"{profile.source}, {steps_text(b)}")
     return Comparison(tables, Sides(labels, profile.hardware, compared), partial(_step_facts, profile, compared))
 
 
-def _picked_steps(text: str, known: tuple[int, ...], profile: Profile) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _picked_steps(text: str, profile: Profile) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Steps that are named may be without GPU work; their host ops are compared."""
+    is_usual = text == USUAL_STEPS
+    known = gpu_steps(profile.workspace) if is_usual else tuple(profile.trace.steps["step"].to_list())
     if len(known) < 2:
         count = "one step" if known else "no steps"
         raise UsageError(
-            f"{profile.source} has {count} with GPU work", hint="two are needed; marks are made with prof.step()"
+            f"{profile.source} has {count}{' with GPU work' * is_usual}",
+            hint="two are needed; marks are made with prof.step()",
         )
-    if text == USUAL_STEPS:
+    if is_usual:
         return _usual_steps(profile.table("steps").frame, known)
     parts = [STEPS.fullmatch(part.strip()) for part in text.split(",")]
     if len(parts) != 2 or None in parts:
@@ -224,7 +228,7 @@ def _picked_steps(text: str, known: tuple[int, ...], profile: Profile) -> tuple[
         first, last = int(part[1]), int(part[2] or part[1])
         sides.append(tuple(step for step in known if first <= step <= last))
         if not sides[-1]:
-            raise UsageError(f"no step {part[0]} with GPU work", hint=f"steps are numbered {known[0]} to {known[-1]}")
+            raise UsageError(f"no step {part[0]}", hint=f"steps are numbered {known[0]} to {known[-1]}")
     return sides[0], sides[1]
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from warplens.analyses.diff.noise import noise_us
-from warplens.analyses.diff.sides import Pair, Side
+from warplens.analyses.diff.sides import Pair
 from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
 from warplens.model.table import Column
 
@@ -40,18 +40,22 @@ COUNTS: Final = (
 )
 
 
-def compare(pair: Pair, events: Sequence[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
+def compare(
+    pair: Pair, events: Sequence[pl.DataFrame], keys: Sequence[str], runs: tuple[int, int] | None = None
+) -> pl.DataFrame:
     """One row per key: times and counts of both sides, largest difference first.
 
-    `events` are those of A and those of B, one row each: the keys, `step` and `dur_ns`.
+    `events` are those of A and those of B, one row each: the keys, `step` and `dur_ns`; `runs` are the numbers of steps
+    that they are of, where these are not the compared ones.
     """
     a, b = events
-    joined = _sums(pair.a, a, keys, "a").join(_sums(pair.b, b, keys, "b"), on=list(keys), how="full", coalesce=True)
+    a_runs, b_runs = runs or (pair.a.runs, pair.b.runs)
+    joined = _sums(a_runs, a, keys, "a").join(_sums(b_runs, b, keys, "b"), on=list(keys), how="full", coalesce=True)
     numbers = [name for name in joined.columns if name not in keys]
     in_a, in_b = pl.col("a_us").is_not_null(), pl.col("b_us").is_not_null()
     status = pl.when(in_a & in_b).then(pl.lit(BOTH)).when(in_a).then(pl.lit(ONLY_A)).otherwise(pl.lit(ONLY_B))
     frame = joined.with_columns(status.alias("status")).with_columns(pl.col(numbers).fill_null(0.0))
-    frame = with_noise(with_delta(frame), pair.a.runs, pair.b.runs)
+    frame = with_noise(with_delta(frame), a_runs, b_runs)
     total = pl.col("delta_us").sum()
     order = [pl.col("delta_us").abs(), pl.max_horizontal("a_us", "b_us")]
     return frame.with_columns(_share(total)).sort(*order, *keys, descending=[True, True, *[False] * len(keys)])
@@ -61,9 +65,8 @@ def _share(total: pl.Expr) -> pl.Expr:
     return pl.when(total != 0).then(100 * pl.col("delta_us") / total).alias("percent_of_change")
 
 
-def _sums(side: Side, keyed: pl.DataFrame, keys: Sequence[str], prefix: str) -> pl.DataFrame:
-    """Per key the mean over the side's steps and its variance; a step without the key counts as 0."""
-    runs = side.runs
+def _sums(runs: int, keyed: pl.DataFrame, keys: Sequence[str], prefix: str) -> pl.DataFrame:
+    """Per key the mean over a side's steps and its variance; a step without the key counts as 0."""
     mean = pl.col("dur_ns").sum() / runs
     steps = keyed.group_by(*keys, "step").agg(pl.col("dur_ns").sum(), pl.len().alias("count"))
     spread = (pl.col("dur_ns") - mean).pow(2).sum() + (runs - pl.len()) * mean.pow(2)

@@ -92,11 +92,12 @@ def _with_modules(side: Side) -> pl.DataFrame:
 
 
 def diff_host(pair: Pair) -> Table:
-    frame = compare(pair, [_host_ops(side) for side in pair.sides], ["op"])
+    runs = max(1, len(pair.a.host_steps)), max(1, len(pair.b.host_steps))
+    frame = compare(pair, [_host_ops(side) for side in pair.sides], ["op"], runs)
     meanings = {"a_us": "host time inside the op, inner ops excluded, in A", "a_count": "calls in A"}
     times = [replace(column, meaning=meanings.get(column.name, column.meaning)) for column in (*TIMES, *COUNTS)]
     columns = (Column("op", "framework op", "", pl.String), *times)
-    return Table.from_frame("diff_host", "host time: one row per op name, A against B", columns, frame, *pair.notes[:1])
+    return Table.from_frame("diff_host", "host time: one row per op name, A against B", columns, frame, pair.host_basis)
 
 
 def _host_ops(side: Side) -> pl.DataFrame:

@@ -60,11 +60,19 @@ class Side:
         return self.in_steps(self.work.gpu.filter(pl.Series(self.chosen)))
 
     @cached_property
+    def host_steps(self) -> tuple[int, ...]:
+        """The steps whose host ops are compared: these, and those in which no GPU worked."""
+        if self.is_picked or not self.steps:
+            return self.complete_steps
+        without_gpu = [int(step) for step in self.work.trace.steps["step"] if step not in self.steps]
+        return (*self.complete_steps, *without_gpu)
+
+    @cached_property
     def host_rows(self) -> Ints:
         """The host's op calls that are compared."""
         trace = self.work.trace
         rows = np.flatnonzero(trace.ints("kind") == CODE["op"])
-        return rows[np.isin(trace.ints("step")[rows], self.complete_steps)] if self.steps else rows
+        return rows[np.isin(trace.ints("step")[rows], self.host_steps)] if self.steps else rows
 
     def in_steps(self, frame: pl.DataFrame) -> pl.DataFrame:
         return frame if self.steps else frame.with_columns(pl.lit(0, pl.Int32).alias("step"))
@@ -110,6 +118,15 @@ class Pair:
             missing = "B" if counts[0] else "A"
             return f"times are of the whole traces, because {missing} has no steps with GPU work"
         return "times are of the whole traces"
+
+    @property
+    def host_basis(self) -> str:
+        """The same for times of the host."""
+        added = [len(side.host_steps) > len(side.complete_steps) for side in self.sides]
+        if not any(added):
+            return self.basis
+        counts = [len(side.host_steps) for side in self.sides]
+        return f"times are per step: means over {counts[0]} (A) and {counts[1]} (B) steps, also those without GPU work"
 
     @property
     def _has_last(self) -> str:
