@@ -154,6 +154,14 @@ def test_steps_without_gpu_work_are_compared_with_others(opened: Opened) -> None
     assert comparison.verdict() == "Only A has GPU work, so only the host's time is compared."
 
 
+def test_steps_are_compared_where_all_gpu_work_is_outside_of_them(opened: Opened) -> None:
+    events = [annotation("ProfilerStep#1", 0, 10), op("aten::to", 1, 5), annotation("ProfilerStep#2", 10, 10)]
+    events += [op("aten::cat", 11, 5), op("aten::mm", 50, 5), launch(51, 1, 1), kernel("gemm", 60, 10, 1)]
+    comparison = warplens.diff(opened(events), steps="1,2")
+    assert host_counts(comparison) == {"aten::to": ("only in A", 1, 0), "aten::cat": ("only in B", 0, 1)}
+    assert comparison.facts()["times"] == "of step 1 (A) and step 2 (B)"
+
+
 def test_the_screen_shows_host_ops_where_steps_without_gpu_work_have_them(
     tmp_path: Path, run_inside: RunInside
 ) -> None:

@@ -450,3 +450,19 @@ def test_a_view_in_the_file_is_never_run(tmp_path: Path) -> None:
         )
     connection.close()
     assert names_on_host(opened(path).trace, "annotation") == ["alone"]
+
+
+def test_every_kind_of_copy_has_its_bandwidth(tmp_path: Path) -> None:
+    file = NsysFile()
+    file.gpu()
+    for correlation, way in enumerate((1, 2, 8, 10), start=1):
+        file.call("cudaMemcpyAsync", 10 * correlation, 10 * correlation + 5, correlation)
+        file.copy(way, 1000 * correlation, 1000 * correlation + 500, 1_000_000, correlation)
+    file.copy(99, 5500, 5600, 1_000_000)  # a kind of later exports
+    file.call("cudaMemsetAsync", 60, 65, 5)
+    file.memset(6000, 6250, 1_000_000, 5)
+    rows = {row["way"]: row for row in opened(file.write(tmp_path / "r.sqlite")).table("transfer").to_dicts()}
+    assert {way: (row["bytes"], row["tbps"]) for way, row in rows.items()} == {
+        "to GPU": (1e6, 2.0), "to host": (1e6, 2.0), "on the GPU": (2e6, 4.0), "between GPUs": (1e6, 2.0),
+        "memset": (1e6, 4.0),
+    }  # fmt: skip

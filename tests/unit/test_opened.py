@@ -101,6 +101,7 @@ def test_tables_that_no_report_has_are_made_on_demand(tmp_path: Path) -> None:
         "unique",
         "unique_kernels",
         "units",
+        "op_sequences",
         "gpu_events",
         "host_events",
         "call_tree",

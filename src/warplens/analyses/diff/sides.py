@@ -130,8 +130,8 @@ class Pair:
 
     @property
     def _has_last(self) -> str:
-        last = gpu_steps(self.a.work)[-1]
-        cut = [side.label for side in self.sides if last in side.steps]
+        last = gpu_steps(self.a.work)[-1:]
+        cut = [side.label for side in self.sides if last and last[0] in side.steps]
         return f"; no next step ends the last one, in {cut[0]}: idle time after it is not counted" if cut else ""
 
     @property

@@ -338,16 +338,18 @@ def _own_cost(work: Workspace, group: CallGroup) -> Cost | None:
     return copy_cost(work.trace.names[group.own], group.bytes) if group.bytes else None
 
 
-def copy_cost(name: str, moved: float) -> Cost:
-    """A copy or a memset by the bytes that it records.
+def copy_cost(name: str, moved: float) -> Cost | None:
+    """A copy or a memset by the bytes that it records; None for a copy from or to an unknown place.
 
-    >>> copy_cost("Memcpy DtoD (Device -> Device)", 100).bytes, copy_cost("Memset (Device)", 100).bytes
-    (200.0, 100.0)
+    >>> [copy_cost(name, 100).bytes for name in ("Memcpy DtoD (Device -> Device)", "Memcpy HtoD", "Memset (Device)")]
+    [200.0, 100.0, 100.0]
     """
     if name.lower().startswith("memset"):
         return Cost("fill", 0.0, float(moved), "", unit="", params=(("way", "memset"),))
     match = COPY.match(name)
-    ends = (match["source"] + match["target"]).upper().replace("M", "H") if match else ""
+    ends = (match["source"] + match["target"]).upper().replace("M", "H") if match else "HH"
+    if ends == "HH":
+        return None
     if "H" in ends:
         params = (("way", "to host" if ends[1] == "H" else "to GPU"),
                   ("memory", "pageable" if PAGEABLE.search(name) else "pinned"))  # fmt: skip

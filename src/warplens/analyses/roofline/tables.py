@@ -218,7 +218,8 @@ def transfers(work: Workspace) -> Transfers:
         count, total_ns, step_ns, moved = sum_of_kind
         op_code, kernel = kind // names - 1, kind % names
         merger = MergedGroups(number, count, total_ns, total_ns, step_ns, 0, 0, op_code, kernel, NONE, number)
-        rows.append(_row(work, copy_cost(work.trace.names[kernel], moved / count), merger, places))
+        if (cost := copy_cost(work.trace.names[kernel], moved / count)) is not None:
+            rows.append(_row(work, cost, merger, places))
     frame = _sorted_rows(work, rows)
     return Transfers(frame, rows_of_groups(event_group, frame["key"].to_numpy()))
 
@@ -400,9 +401,8 @@ def family_table(family: str) -> Callable[[Workspace], Table]:
         columns[1:1] = [
             Column(param, MEANINGS[param], "", pl.String if param in TEXTS else pl.Int64) for param in params
         ]
-        return Table.from_frame(
-            name, f"one row per {family}: its sizes and its roofline", columns, frame, *_notes(work)
-        )
+        row = "op and kind of copy" if family == TRANSFER else family
+        return Table.from_frame(name, f"one row per {row}: its sizes and its roofline", columns, frame, *_notes(work))
 
     analysis.__name__ = name
     return analysis
