@@ -21,6 +21,8 @@ EXECUTION_STEP: Final = "execution_step.json.gz"
 KERNELS: Final = "kernels"
 LAUNCHED: Final = "launched"
 """The folder in `KERNELS` with the sources of Triton kernels that the program launches itself."""
+SAMPLED_LINES: Final = "kernels/sampled_lines.json"
+"""The texts of the source lines that instruction samples name, by file and number."""
 LAUNCHES: Final = "triton_launches.json"
 """Those launches: grids, arguments, configurations, and the order in which they were made."""
 LAUNCHES_VERSION: Final = 1

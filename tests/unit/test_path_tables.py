@@ -227,6 +227,35 @@ def test_stalls_of_a_real_profile() -> None:
     assert rows(sample("tree_shadow"), "stalls") == []
 
 
+def test_stalls_by_line_of_a_real_profile() -> None:
+    """Samples of launches in two scopes add up by kernel and line."""
+    found = rows(sample("sampled_lines"), "stalls")
+    assert [
+        (row["line"], row["file"].rpartition("/")[2], row["kernel_short"], row["samples"]) for row in found[:1]
+    ] == [(170, "standard.py", "softmax", 68067)]
+    softmax = [row for row in found if row["kernel_short"] == "softmax"]
+    assert sum(row["samples"] for row in softmax) == 125_132 and None not in {row["line"] for row in softmax}
+    assert next(iter(found[0])) == "line"
+
+
+def test_kernels_that_were_sampled_as_a_whole_are_named_with_what_lines_need() -> None:
+    (some,) = PATH_TABLES["stalls"](sample("sampled_lines")).notes
+    assert some.startswith("1 of 4 kernels have no samples by line (gemm f16 128x64 nnt sm90 nvjet 64x8 1x2): ")
+    (every,) = PATH_TABLES["stalls"](sample("pcsampling")).notes
+    assert every.startswith("13 of 13 kernels") and "TRITON_DISABLE_LINE_INFO=0" in every
+
+
+def test_regions_of_a_tree_have_shares_of_their_kernels_outermost_ones() -> None:
+    first = node("k", node("outer", node("inner", cycles=10), cycles=60), node("other", cycles=20))
+    work = made(node("a", first), node("b", node("k", node("outer", cycles=20))))
+    assert rows(work, "regions") == [
+        {"kernel": "k", "region": "outer", "percent": 80.0, "cycles": 80.0},
+        {"kernel": "k", "region": "other", "percent": 20.0, "cycles": 20.0},
+        {"kernel": "k", "region": "outer / inner", "percent": 10.0, "cycles": 10.0},
+    ]
+    assert rows(sample("sampled_lines"), "regions") == []
+
+
 def test_contexts_choose_the_callers() -> None:
     work = made(node("scope", node("t.py:1@f", kernel("k", 2), node("t.py:2@g", kernel("k", 3)))))
     assert shown_tree(work).name == ["all", "scope", "t.py(1): f", "k", "t.py(2): g", "k"]

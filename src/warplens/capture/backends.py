@@ -62,7 +62,9 @@ class Backend(Protocol):
 
 def make_backend(plan: RecordingPlan, staging: Staging, source: str = "") -> Backend:
     """The backend that was asked for, or that the program's imports suggest."""
-    name = guess(source) if plan.backend == "auto" else plan.backend
+    name = plan.backend
+    if name == "auto":
+        name = "proton" if plan.mode else guess(source)
     if name == "proton":
         from warplens.capture.proton_backend import ProtonBackend
 

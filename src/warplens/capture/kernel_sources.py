@@ -1,18 +1,20 @@
-"""The sources of the kernels that a trace names: files that Inductor generated, copied into the bundle."""
+"""The sources of what a profile names: kernels that Inductor generated, and lines that instruction samples are on."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from warplens import bundle_files
 from warplens.capture.bundle import Staging
 
 KERNEL_FILE: Final = re.compile(rb'"kernel_file":\s*("(?:[^"\\]|\\.)*")')
 LARGEST_BYTES: Final = 4 << 20
+SAMPLED_LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)@.+", re.DOTALL)
 
 
 def copy_inductor_sources(staging: Staging) -> int:
@@ -43,3 +45,31 @@ def _named(trace: Path) -> set[str]:
             quoted_names.update(KERNEL_FILE.findall(text))
             tail = text[-4096:]
     return {json.loads(quoted) for quoted in quoted_names}
+
+
+def sampled_lines(tree: object) -> dict[str, dict[str, str]]:
+    """By file and number the texts of the lines that a tree of Proton's has samples on, where the file is here."""
+    numbers: dict[str, set[int]] = {}
+    for node in _nodes(tree):
+        match = SAMPLED_LINE.fullmatch(node["frame"]["name"]) if "num_samples" in node["metrics"] else None
+        if match:
+            numbers.setdefault(match["file"], set()).add(int(match["line"]))
+    return {file: lines for file, wanted in numbers.items() if (lines := _lines_of(Path(file), wanted))}
+
+
+def _nodes(tree: object) -> Iterator[dict[str, Any]]:
+    waiting = [node for node in tree if "frame" in node] if isinstance(tree, list) else []
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += node["children"]
+
+
+def _lines_of(file: Path, wanted: set[int]) -> dict[str, str]:
+    try:
+        if not file.is_file() or file.stat().st_size > LARGEST_BYTES:
+            return {}
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except (OSError, ValueError):
+        return {}
+    return {str(number): lines[number - 1] for number in sorted(wanted) if 0 < number <= len(lines)}

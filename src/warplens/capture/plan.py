@@ -15,6 +15,12 @@ CHOICES: Final = {
     "hook": ("", "triton"),
     "execution_trace": ("step", "all", "none"),
 }
+PROTON_MODES: Final = {
+    # mode: the backend that Proton's start is given for it (its choice where empty), and the mode
+    "pcsampling": ("", "pcsampling"),
+    "instrumentation": ("instrumentation", "default"),
+    "mma": ("instrumentation", "mma"),
+}
 
 
 class CaptureOptions(TypedDict, total=False):
@@ -40,6 +46,7 @@ class PlanOptions(CaptureOptions, total=False):
     context: str
     data: str
     backend: str
+    mode: str
     hook: str
 
 
@@ -52,12 +59,14 @@ class RecordingPlan:
     `light_steps` more are recorded with the GPU's activity only, which slows the host far less: 0 for none, and none
     without `steps` or a GPU. `sync_events` records what waits of the host and of streams wait for. `graph_captures` is
     how many captures of CUDA or HIP graphs are recorded at the most, whenever in the run they happen. `counters` are
-    power, clocks and other readings of the GPU, sampled while steps are recorded or timed.
+    power, clocks and other readings of the GPU, sampled while steps are recorded or timed. `mode` says what Proton
+    records inside kernels: "pcsampling", "instrumentation" or "mma", with options of Proton's after a colon.
     """
 
     context: str = "shadow"
     data: str = "trace"
     backend: str = "auto"
+    mode: str = ""
     hook: str = "triton"
     shapes: bool = True
     stacks: bool = False
@@ -78,8 +87,20 @@ class RecordingPlan:
             if value not in choices:
                 listed = ", ".join(word or "none" for word in choices)
                 raise UsageError(f"no {option} {value!r}", hint=f"one of: {listed}")
+        self._check_mode()
         for option in ("steps", "wait", "warmup", "light_steps", "graph_captures"):
             if getattr(self, option) < 0:
                 raise UsageError(f"{option} cannot be negative")
         if not self.steps and (self.wait or self.warmup):
             raise UsageError("wait and warmup need a number of steps to record", hint="set steps")
+
+    def _check_mode(self) -> None:
+        if not self.mode:
+            return
+        modes = f"modes of Proton: {', '.join(PROTON_MODES)}"
+        if self.mode.partition(":")[0] not in PROTON_MODES:
+            raise UsageError(f"no mode {self.mode!r}", hint=modes)
+        if self.backend not in ("auto", "proton"):
+            raise UsageError(f"the backend {self.backend} has no modes", hint=f"use the backend proton; {modes}")
+        if self.mode.startswith("pcsampling") and self.data == "trace":
+            raise UsageError("Proton's traces have no instruction samples", hint="use data='tree'")

@@ -41,6 +41,7 @@ def start(
     context: str = "shadow",
     data: str = "tree",
     backend: str = "auto",
+    mode: str = "",
     hook: str = "triton",
     force: bool = False,
     **options: Unpack[CaptureOptions],
@@ -48,9 +49,11 @@ def start(
     """Begin recording; returns the session's number. `finalize` writes the bundle `<name>.warplens` (or `<name>.zip`).
 
     `options`: shapes, stacks, memory, threads, execution_trace, and steps with wait, warmup and light_steps, as
-    `warplens profile` has them. Under `warplens profile`, which records already, this returns its session.
+    `warplens profile` has them. `mode` is one of Proton's: "pcsampling" for what warps wait for by source line, where
+    this is called before the first launch; "instrumentation" for the regions that kernels mark with
+    `triton.profiler.language`. Under `warplens profile`, which records already, this returns its session.
     """
-    plan = _plan({"context": context, "data": data, "backend": backend, "hook": hook, **options})
+    plan = _plan({"context": context, "data": data, "backend": backend, "mode": mode, "hook": hook, **options})
     commanded = next((session for session in _sessions.values() if session.is_commanded), None)
     if commanded is not None:
         commanded.note_once("the program's own warplens.start was ignored: `warplens profile` records the whole run")

@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 ISSUED = "selected"
 """Among the states of a sampled warp the one that is not a wait: it issued an instruction."""
+STALL_MEANINGS: Final = {
+    ISSUED: "issued an instruction: no stall",
+    "barrier": "waits for other warps of the block at a barrier",
+    "branch_resolving": "waits for a branch's target",
+    "dispatch_stall": "held back by the dispatcher",
+    "drain": "has ended and waits for its stores to leave",
+    "gmma": "waits for a warp-group matrix product",
+    "imc_miss": "waits for a constant that is not in the cache",
+    "lg_throttle": "too many loads and stores of global or local memory are queued",
+    "long_scoreboard": "waits for data from global, local or texture memory",
+    "math_pipe_throttle": "waits for an arithmetic unit that is busy",
+    "membar": "waits at a memory fence",
+    "mio_throttle": "too many shared-memory, special-function or similar instructions are queued",
+    "misc": "other reasons",
+    "no_instruction": "waits for instructions to be fetched",
+    "not_selected": "ready, but another warp was issued: there are warps enough",
+    "short_scoreboard": "waits for data from shared memory or a special function",
+    "sleeping": "sleeps by its own wish",
+    "tex_throttle": "too many texture instructions are queued",
+    "wait": "waits a fixed number of cycles for its previous instruction",
+}
 
 
 @dataclass(frozen=True)

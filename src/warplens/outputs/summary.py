@@ -26,6 +26,7 @@ from warplens.outputs.summary_lists import (
     memory_text,
     path_list,
     region_list,
+    stall_list,
 )
 from warplens.outputs.terminal import TableText, render_table
 from warplens.outputs.text import elide, fold
@@ -44,6 +45,8 @@ SHOWN_APART = ("quality", "findings", "evidence")
 MAX_ROWS = 10
 MAX_TEXT = 1200
 MAX_TABLES = 3
+WORTH_A_LOOK = ("stalls", "regions", "counter_instructions", "scopes", "counters", "execution_trace")
+"""Tables of profiles without a timeline that say more than the summary."""
 REPLAY_WORDS = {
     # what a replay on a GPU measures; one on a CPU claims none of it
     "same kernels": "{:.1f} % of that by the same kernels",
@@ -116,14 +119,16 @@ def render_summary(
 
 def _of_paths(document: Document, tables: dict[str, Table], width: int, written: Sequence[str]) -> TableText:
     """The summary of a profile without a timeline."""
-    rich = [name for name in ("stalls", "scopes", "counters", "execution_trace") if len(tables.get(name, ()))]
-    suggestions = ["tree {trace}", *(f"show {{trace}} {name}" for name in rich)]
+    rich = [name for name in WORTH_A_LOOK if len(tables.get(name, ()))]
+    suggestions = ["tree {trace}", *(f"show {{trace}} {name}" for name in rich[:MAX_TABLES])]
     lines = [
         *_headline(document, width),
         *_quality(tables["quality"], width),
         *_labelled("verdict", document.facts["verdict"], width, "bold"),
         *_categories(tables["kernel_categories"], width),
         *(kernel_list(tables["kernels"], width) if len(tables["kernels"]) else path_list(tables["call_paths"], width)),
+        *stall_list(tables["stalls"], width),
+        *region_list(tables["regions"], width),
         ("", "none"),
         *(_labelled("wrote", ", ".join(written), width) if written else []),
         *_commands(document, suggestions, width),

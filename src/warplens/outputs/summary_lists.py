@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import zip_longest
+from pathlib import PurePath
 
 import msgspec
 import polars as pl
@@ -30,6 +31,7 @@ NARROW = 70
 """Below this width a list has no room for counts."""
 NAME_ROOM = 30
 OP_ROOM = 30
+WAITS = "waits mostly for"
 
 
 class KernelTime(msgspec.Struct, frozen=True):
@@ -55,8 +57,19 @@ class RegionRow(msgspec.Struct, frozen=True):
 
     region: str
     kernel: str
-    count: int
     percent: float
+
+
+class StalledLine(msgspec.Struct, frozen=True):
+    """A row of `stalls` that has a line."""
+
+    file: str
+    line: int
+    percent: float
+    top_stall: str | None
+    top_stall_percent: float
+    source: str | None
+    kernel_short: str
 
 
 def kernel_list(kernels: Table, width: int) -> list[Line]:
@@ -133,7 +146,7 @@ def path_list(paths: Table, width: int) -> list[Line]:
 
 def _calls(paths: pl.DataFrame, width: int) -> list[Line]:
     inner = paths.group_by(pl.col("parent").alias("node")).agg(pl.col("count").sum().alias("inner"))
-    own = paths.join(inner, on="node", how="left").filter(~pl.col("kind").is_in(["root", "other"]))
+    own = paths.join(inner, on="node", how="left").filter(~pl.col("kind").is_in(["root", "other", "line"]))
     own = own.with_columns((pl.col("count") - pl.col("inner").fill_null(0)).alias("calls"))
     named = own.group_by("name").agg(pl.col("calls").sum()).sort("calls", "name", descending=[True, False])
     whole = max(1, int(named["calls"].sum()))
@@ -162,13 +175,34 @@ def region_list(regions: Table, width: int) -> list[Line]:
     """Regions inside kernels: their shares, since their times are not GPU time."""
     if not len(regions):
         return []
-    rows = records(regions.frame.head(2 * MAX_KERNELS), RegionRow)
+    head = regions.frame.head(2 * MAX_KERNELS)
+    rows = records(head, RegionRow)
     longest = max(6, *(cell_width(clean(row.region)) for row in rows))
     room = min(longest, max(12, (width - 21) // 2))
-    lines: list[Line] = [("", "none"), (f"{'share':>7}  {'count':>8}  {'region':<{room}}  kernel", "bold")]
-    for row in rows:
-        figures = f"{row.percent:6.1f}%  {format_count(row.count):>8}"
+    # Sums by call path do not count passes.
+    counts = ["count", *map(format_count, head["count"])] if "count" in head.columns else [""] * (len(rows) + 1)
+    widest = 2 + max(8, *map(len, counts)) if counts[0] else 0
+    lines: list[Line] = [("", "none"), (f"{'share':>7}{counts[0]:>{widest}}  {'region':<{room}}  kernel", "bold")]
+    for row, count in zip(rows, counts[1:], strict=True):
+        figures = f"{row.percent:6.1f}%{count:>{widest}}"
         lines += _named(figures, (row.region, room), (row.kernel, max(12, width - 21 - room)))
+    return lines
+
+
+def stall_list(stalls: Table, width: int) -> list[Line]:
+    """Lines of kernels where warps were sampled most, with what they waited for there; none without lines."""
+    rows = records(stalls.frame.filter(pl.col("line").is_not_null()).head(MAX_KERNELS), StalledLine)
+    if not rows:
+        return []
+    places = [f"{PurePath(clean(row.file)).name}:{row.line}" for row in rows]
+    waits = [f"{row.top_stall} {row.top_stall_percent:.0f} %" if row.top_stall else "" for row in rows]
+    texts = [(row.source or row.kernel_short).strip() for row in rows]
+    place_room, wait_room = max(map(cell_width, places)), max(map(cell_width, [*waits, WAITS]))
+    header = f"samples  {'line':<{place_room}}  {WAITS:<{wait_room}}  source"
+    lines: list[Line] = [("", "none"), (elide(header, width), "bold")]
+    room = max(12, width - place_room - wait_room - 13)
+    for row, place, wait, text in zip(rows, places, waits, texts, strict=True):
+        lines += _named(f"{row.percent:6.1f}%", (place, place_room), (wait, wait_room), (text, room))
     return lines
 
 

@@ -60,13 +60,25 @@ KEPT = {
     "memory_timeline": ("start_ms", "allocated_bytes", "reserved_bytes"),
     "memory_failures": ("requested_bytes", "device_free_bytes", "allocated_bytes", "cause", "line"),
     "fragmentation": ("moment", "pool", "reserved_bytes", "used_bytes", "cache_bytes", "lost_bytes"),
+    "measured_kernels": (
+        "op",
+        "percent",
+        "line",
+        "top_stall",
+        "dram_percent",
+        "module",
+        "sm_percent",
+        "tensor_percent",
+    ),
+    "stalls": ("kernel_short", "file", "percent", "top_stall", "top_stall_percent", "source", "samples"),
 }
 # Tables of one GPU as a rule: a device that is the same in all rows need not be named.
 OF_ONE_DEVICE = frozenset(
     {"memory_peak", "memory_modules", "allocations", "memory_timeline", "fragmentation", "memory_failures"}
 )
-# Cells of a column that says nothing of any row.
-NOTHING = frozenset({"", "–", "0", "0.0", "0.000", "0 FLOP"})
+# Cells of a column that says nothing of any row: of texts, and of numbers.
+EMPTY = frozenset({"", "–"})
+NOTHING = EMPTY | {"0", "0.0", "0.000", "0 FLOP"}
 TOTALS = frozenset({"total_us", "kernel_us"})
 # What a row is about, wherever it stands.
 PINNED = frozenset({"kernel_short", "message", "title", "what"})
@@ -112,7 +124,7 @@ class _LaidOutColumn:
 
     @property
     def says_nothing(self) -> bool:
-        return not any(self.cells) or (self.numeric and set(self.cells) <= NOTHING)
+        return set(self.cells) <= (NOTHING if self.numeric else EMPTY)
 
     @property
     def least(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +18,7 @@ from warplens.categories import OTHER, load_categorizer
 from warplens.errors import UsageError
 from warplens.hardware import Gpu
 from warplens.model.call_paths import CallPaths
+from warplens.model.measured import STALL_MEANINGS
 from warplens.model.trace import Device, Meta
 from warplens.model.tree import Tree
 from warplens.outputs import Document, Extras
@@ -93,7 +94,22 @@ class PathsProfile(TablesOnDemand):
         return measured(self.workspace)
 
     def verdict(self) -> str:
-        """One sentence on where the time goes."""
+        """Where the time goes and, where samples have lines, what warps wait for most."""
+        return " ".join(filter(None, [self._time(), self._most_stalled()]))
+
+    def _most_stalled(self) -> str:
+        """The line of a kernel with most waits, and the first of their reasons."""
+        lines = self.table("stalls").frame.filter(pl.col("line").is_not_null() & (pl.col("stalled_samples") > 0))
+        if not len(lines):
+            return ""
+        worst = lines.sort("stalled_samples", descending=True, maintain_order=True).row(0, named=True)
+        share = 100 * worst["stalled_samples"] / lines["stalled_samples"].sum()
+        reason = f", mostly {worst['top_stall']}" if worst["top_stall"] else ""
+        meaning = STALL_MEANINGS.get(worst["top_stall"], "")
+        place = f"{PurePath(worst['file']).name}:{worst['line']}"
+        return f"{share:.0f} % of the waits are on {place}{reason}{f' ({meaning})' if meaning else ''}."
+
+    def _time(self) -> str:
         categories = self.table("kernel_categories").to_dicts()
         if not categories:
             return f"No GPU time in this profile; it has {self._counted()} by call path."

@@ -56,6 +56,8 @@ class Input(msgspec.Struct):
     """Readings of the GPUs that were sampled beside the profile."""
     plain_windows: tuple[PlainWindow, ...] = ()
     """Unrecorded steps of the same run that were timed."""
+    source_lines: dict[tuple[str, int], str] = {}
+    """The texts of lines of kernels that were sampled, by file and number."""
     graphs: tuple[GraphFiles, ...] = ()
     """Captures of the trace's graphs, as the user gives them."""
     bundle: Bundle | None = None
@@ -76,6 +78,8 @@ class Input(msgspec.Struct):
         rank = profile.meta.distributed or self.rank
         meta = msgspec.structs.replace(profile.meta, facts=facts, distributed=rank, plain_step_ns=self.plain_step_ns)
         profile = replace(profile, meta=meta)
+        if self.source_lines and isinstance(profile, CallPaths):
+            profile = replace(profile, source_lines=self.source_lines)
         if self.launches is not None and isinstance(profile, Trace):
             from warplens.readers.bundle.launches import join as join_launches
 
@@ -180,5 +184,6 @@ def _of_bundle(path: Path, bundle_files: Bundle) -> Input:
         launches=bundle_files.launches if is_torch else None,
         counters=bundle_files.counters,
         plain_windows=bundle_files.plain_windows,
+        source_lines={} if is_torch else bundle_files.source_lines,
         bundle=bundle_files if is_torch else None,
     )

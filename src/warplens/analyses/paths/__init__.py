@@ -14,6 +14,7 @@ from warplens.analyses.paths.format_tables import FORMAT_TABLES
 from warplens.analyses.paths.kernels import kernel_categories, kernels, launch_categories
 from warplens.analyses.paths.python_lines import python_lines
 from warplens.analyses.paths.quality import quality
+from warplens.analyses.paths.regions import regions
 from warplens.analyses.paths.scopes import scopes
 from warplens.analyses.paths.stalls import stalls
 from warplens.analyses.paths.tree_display import shown_tree
@@ -28,6 +29,7 @@ PATH_TABLES: Final[dict[str, TableEntry[PathWorkspace]]] = entries(
     scopes,
     python_lines,
     stalls,
+    regions,
     call_paths,
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -25,15 +26,18 @@ HOW_TO_SAMPLE: Final = {
     PROTON_TREE: ' (Proton records them with mode="pcsampling")',
     "ncu": ": Nsight Compute's are in the table counter_stalls, where its raw page was read",
 }
+HOW_TO_GET_LINES: Final = {
+    # format: what lines need
+    PROTON_TREE: "those of Triton need TRITON_DISABLE_LINE_INFO=0 before they are compiled, and a recording that "
+    "begins before their first launch",
+    "ncu": "the source page has lines with --print-source cuda,sass, of kernels that are compiled with -lineinfo",
+}
+MOST_NAMED: Final = 3
 COLUMNS = (
+    Column("line", "line in the kernel's source; empty where the samples are not recorded by line", "", pl.Int64),
+    Column("file", "source file of the kernel", "", pl.String),
     Column("kernel_short", "readable short form of the kernel's name", "", pl.String),
-    Column("file", "source file of the kernel; empty where the samples are not recorded by line", "", pl.String),
-    Column("line", "line in it", "", pl.Int64),
-    Column("function", "function in it", "", pl.String),
-    Column("samples", "samples of warps on this line", "count", pl.Int64),
-    Column("stalled_samples", "samples in which the warp was stalled", "count", pl.Int64),
     Column("percent", "share of all samples", "%", pl.Float64),
-    Column("stalled_percent", "stalled share of this line's samples", "%", pl.Float64),
     Column(
         "top_stall",
         "most frequent stall reason; `selected`, an issued instruction, does not count as a stall",
@@ -41,6 +45,11 @@ COLUMNS = (
         pl.String,
     ),
     Column("top_stall_percent", "share of that reason among the stalls", "%", pl.Float64),
+    Column("source", "text of the line, where it was recorded", "", pl.String),
+    Column("samples", "samples of warps on this line", "count", pl.Int64),
+    Column("stalled_percent", "stalled share of this line's samples", "%", pl.Float64),
+    Column("stalled_samples", "samples in which the warp was stalled", "count", pl.Int64),
+    Column("function", "function in it", "", pl.String),
     Column("kernel", "the kernel's name as recorded", "", pl.String),
 )
 
@@ -64,16 +73,29 @@ def stalls(work: PathWorkspace) -> Table:
     frame = frame.group_by("kernel", "place").agg(
         pl.col(SAMPLES, STALLED, *reasons).sum().round().cast(pl.Int64, strict=False)
     )
-    described = _described(frame, reasons, work.short_names).sort(
+    described = _described(frame, reasons, work.short_names, work.paths.source_lines).sort(
         "samples", "kernel", "place", descending=[True, False, False]
     )
     meanings = (
         Column(name, f"samples that waited: {name.removeprefix(PREFIX)}", "count", pl.Int64) for name in reasons
     )
-    notes = () if counted else (NO_SAMPLES + HOW_TO_SAMPLE.get(work.paths.meta.format, ""),)
+    notes = _without_lines(described, work.paths.meta.format)
+    if not counted:
+        notes = (NO_SAMPLES + HOW_TO_SAMPLE.get(work.paths.meta.format, ""),)
     return Table.from_frame(
         "stalls", "one row per kernel and source line that was sampled", (*COLUMNS, *meanings), described, *notes
     )
+
+
+def _without_lines(stalls: pl.DataFrame, profile_format: str) -> tuple[str, ...]:
+    """Which kernels were sampled as a whole, and what lines need."""
+    kernels = stalls.group_by("kernel_short", maintain_order=True).agg(pl.col("line").is_not_null().any().alias("has"))
+    without = kernels.filter(~pl.col("has"))["kernel_short"].to_list()
+    if not without or profile_format not in HOW_TO_GET_LINES:
+        return ()
+    named = ", ".join(without[:MOST_NAMED]) + (", …" if len(without) > MOST_NAMED else "")
+    some = f"{len(without)} of {len(kernels)} kernels have no samples by line ({named})"
+    return (f"{some}: {HOW_TO_GET_LINES[profile_format]}",)
 
 
 def _kernels(work: PathWorkspace, rows: Ints) -> list[str]:
@@ -89,7 +111,9 @@ def _source_line(work: PathWorkspace, node: int) -> str:
     return work.tree.name[node] if work.tree.kind[node] == "line" else ""
 
 
-def _described(frame: pl.DataFrame, reasons: list[str], short: dict[str, str]) -> pl.DataFrame:
+def _described(
+    frame: pl.DataFrame, reasons: list[str], short: dict[str, str], source_lines: Mapping[tuple[str, int], str]
+) -> pl.DataFrame:
     parts = [frame_parts(text) for text in frame["place"].to_list()]
     whole = max(1, int(frame[SAMPLES].sum()))
     waited = [name for name in reasons if name != NO_WAIT]
@@ -102,6 +126,7 @@ def _described(frame: pl.DataFrame, reasons: list[str], short: dict[str, str]) -
         pl.Series("file", [part[0] or None for part in parts], dtype=pl.String),
         pl.Series("line", [part[1] for part in parts], dtype=pl.Int64),
         pl.Series("function", [part[2] or None for part in parts], dtype=pl.String),
+        pl.Series("source", [source_lines.get((part[0], part[1] or 0)) for part in parts], dtype=pl.String),
         pl.col(SAMPLES).alias("samples"),
         pl.col(STALLED).alias("stalled_samples"),
         (100 * pl.col(SAMPLES) / whole).alias("percent"),

@@ -93,11 +93,15 @@ class ProfileVerb(Verb):
         parser.add_argument(
             "--backend", choices=("auto", "torch", "proton", "jax"), default="auto", help="profiler to use"
         )
+        parser.add_argument("--mode", default="", metavar="MODE",
+                            help="record inside kernels with Proton: pcsampling (what warps wait for, by source line) "
+                                 "or instrumentation (regions that kernels mark with triton.profiler.language); "
+                                 "Proton's own options follow a colon")  # fmt: skip
         parser.add_argument(
             "--data",
             choices=("trace", "tree"),
-            default="trace",
-            help="record every event (default), or only sums by call path, whose size does not grow",
+            help="record every event (default), or only sums by call path, whose size does not grow (default with "
+            "--mode)",
         )
         add_program(parser)
 
@@ -114,8 +118,9 @@ class ProfileVerb(Verb):
             return supervise(program).exit_code
         plan = RecordingPlan(
             context="python" if args.stacks else "shadow",
-            data=args.data,
+            data=args.data or ("tree" if args.mode else "trace"),
             backend=args.backend,
+            mode=args.mode,
             shapes=not args.no_shapes,
             stacks=args.stacks,
             memory=args.memory,

@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from warplens.bundle_files import (
     COUNTERS,
     ENVIRONMENT,
@@ -23,6 +25,7 @@ from warplens.bundle_files import (
     LIGHT_TRACE,
     MANIFEST,
     PROFILES,
+    SAMPLED_LINES,
     TIMING,
     TRACE,
     is_incomplete,
@@ -43,7 +46,7 @@ from warplens.readers.bundle.timing import parse as parse_timing
 from warplens.readers.shared.stored_file import StoredFile
 from warplens.readers.shared.zip_archive import DAMAGED_ZIP
 
-USED: Final = (ENVIRONMENT, EXECUTION_TRACE, EXECUTION_STEP, LAUNCHES, TIMING, LIGHT_TRACE, COUNTERS)
+USED: Final = (ENVIRONMENT, EXECUTION_TRACE, EXECUTION_STEP, LAUNCHES, TIMING, LIGHT_TRACE, COUNTERS, SAMPLED_LINES)
 """What is read besides the manifest and the profile; all else is left where it is."""
 
 
@@ -126,6 +129,15 @@ class Bundle:
             return parse_launches(self.files[LAUNCHES])
         except (KeyError, *NOT_JSON):
             return None  # the damaged file is named in the notes
+
+    @property
+    def source_lines(self) -> dict[tuple[str, int], str]:
+        """The texts of sampled source lines, by file and number; none where their file is damaged, as the notes say."""
+        try:
+            texts = msgspec.json.decode(self.files.get(SAMPLED_LINES, b"{}"), type=dict[str, dict[int, str]])
+        except NOT_JSON:
+            return {}
+        return {(file, number): text for file, lines in texts.items() for number, text in lines.items()}
 
     @cached_property
     def _counters(self) -> RecordedCounters | Note | None:
