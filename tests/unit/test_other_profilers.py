@@ -12,6 +12,7 @@ from support import ROOT, SHARED
 from warplens.analyses.work.launches import ROOM
 from warplens.hardware import all_gpus
 from warplens.model.user_code import INFRASTRUCTURE
+from warplens.outputs import render_table
 from warplens.outputs.summary import render_summary
 from warplens.profiles.call_paths import PathsProfile
 
@@ -182,3 +183,31 @@ def test_the_summary_of_regions_inside_kernels_has_their_shares() -> None:
     lines = summary(PROTON / "intra.chrome_trace.gz").splitlines()
     head = lines.index("  share     count  region   kernel")
     assert lines[head + 1] == "  75.8%       256  compute  k"
+
+
+def test_the_summary_of_samples_has_the_lines_that_wait_most_with_their_reasons() -> None:
+    text = summary(PROTON / "sampled_lines.hatchet.gz")
+    assert "36 % of the waits are on standard.py:170, mostly long_scoreboard" in " ".join(text.split())
+    lines = text.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("samples  line"))
+    assert lines[first + 1].split() == ["33.7%", "standard.py:170", "long_scoreboard", "86", "%", "softmax"]
+    assert lines[first + 3].split()[:3] == ["6.4%", "kernels.py:44", "drain"]
+
+
+def test_the_summary_of_a_source_page_quotes_the_source() -> None:
+    text = summary(SAMPLES / "ncu" / "kernels_lines.csv.gz")
+    assert "scores = tl.dot(query, keys) * scale" in text
+    assert "show" in text and "counter_instructions" in text
+
+
+def test_the_summary_of_sums_by_region_has_their_shares() -> None:
+    lines = summary(PROTON / "instrumented.hatchet.gz").splitlines()
+    shares = [line.split() for line in lines if line.endswith(" bar") and "%" in line]
+    assert shares == [["100.0%", "whole", "bar"], ["10.8%", "whole", "/", "load", "bar"]]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_terminal_shows_the_line_the_kernel_and_the_reason_first(width: int) -> None:
+    table = warplens.open(PROTON / "sampled_lines.hatchet.gz", cache=False).table("stalls")
+    header = str(render_table(table, top=3, width=width)).splitlines()[1].split()
+    assert header[:3] == ["line", "file", "kernel_short"] and "top_stall" in header and "percent" in header

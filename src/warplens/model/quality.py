@@ -180,6 +180,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "each kernel is measured alone and replayed for every group of counters: times can differ from a normal run",
     ),
     "rounded_page": (INFO, "the details page has rounded values; the raw page has exact ones (ncu --page raw --csv)"),
+    "report_part": (WARNING, "a part of the report is missing: {detail}"),
     # Memory.
     "memory_before": (
         INFO,

@@ -31,8 +31,6 @@ TRACE_KEYS: Final = re.compile(
     rb'"(?:traceEvents|ph|schemaVersion|deviceProperties|distributedInfo|displayTimeUnit|baseTimeNanoseconds)"\s*:'
 )
 """With a header of all ranks' process groups, the first event of a trace comes megabytes later."""
-NSYS_EXPORT: Final = "export it: nsys export --type sqlite report.nsys-rep"
-NCU_EXPORT: Final = "export it: ncu --page raw --csv --import x.ncu-rep > x.csv"
 HINT: Final = (
     "supported: profiles of PyTorch, JAX, Proton, Nsight (exported), rocprof, Chrome traces, "
     "memory snapshots of PyTorch"
@@ -45,12 +43,10 @@ class ProfileFormat(msgspec.Struct, frozen=True):
     name: str
     matches: Callable[[bytes], bool]
     """Of a text it gets what follows a byte order mark and white space."""
-    reader: Callable[[], Reader] | None = None
-    """Imports the reader; None for what only the vendor's tool reads."""
+    reader: Callable[[], Reader]
+    """Imports the reader."""
     chunk_reader: Callable[[], ChunkReader] | None = None
     """Imports one that takes the text in chunks, where there is one."""
-    export: str = ""
-    """How to make a readable file of it, where no reader does."""
     is_binary: bool = False
     """Whether a leading byte that looks like white space is content."""
 
@@ -58,6 +54,18 @@ class ProfileFormat(msgspec.Struct, frozen=True):
 # Readers are imported when their format is met: all of them together cost more than reading a small trace.
 def _sqlite() -> Reader:
     from warplens.readers.sqlite_file import read
+
+    return read
+
+
+def _nsys_report() -> Reader:
+    from warplens.readers.nsys.report import read
+
+    return read
+
+
+def _ncu_report() -> Reader:
+    from warplens.readers.ncu.report import read
 
     return read
 
@@ -127,7 +135,8 @@ def _has(*patterns: bytes) -> Callable[[bytes], bool]:
 
 
 def _is_ncu_page(head: bytes) -> bool:
-    if not (b"Process" in head or b"==PROF==" in head or head.startswith((b"\xff\xfe", b"\xfe\xff"))):
+    words = (b"Process", b"==PROF==", b'"Kernel Name","', b'"File Path","', b'"Line No","')
+    if not (any(word in head for word in words) or head.startswith((b"\xff\xfe", b"\xfe\xff"))):
         return False
     from warplens.readers.ncu.reader import matches
 
@@ -143,10 +152,10 @@ FORMATS: Final = (
     ProfileFormat(
         "an Nsight Systems report (.nsys-rep)",
         _has(rb"\ANVIDIA Tegra Profiler Report "),
-        export=NSYS_EXPORT,
+        _nsys_report,
         is_binary=True,
     ),
-    ProfileFormat("an Nsight Compute report (.ncu-rep)", _has(rb"\ANVR\0"), export=NCU_EXPORT, is_binary=True),
+    ProfileFormat("an Nsight Compute report (.ncu-rep)", _has(rb"\ANVR\0"), _ncu_report, is_binary=True),
     ProfileFormat(
         "an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), _sqlite, is_binary=True
     ),
@@ -193,8 +202,6 @@ def read(
     entry = _format_of(text[:HEAD_BYTES], head)
     if entry is None:
         raise _unknown(stored, text[:HEAD_BYTES], meta)
-    if entry.reader is None:
-        raise FormatError(f"{entry.name}, which only NVIDIA's tools can read", where=meta.source, hint=entry.export)
     if start and not entry.is_binary:
         text = text[start:]
     if entry.chunk_reader is not None and not was_tried:

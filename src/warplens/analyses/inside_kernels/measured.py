@@ -35,7 +35,8 @@ def measured(work: Workspace | PathWorkspace) -> Measured:
     else:
         counters = next((table for table in work.paths.extra if table.name == "counters"), None)
         meta, gpu_ns = work.paths.meta, work.gpu_total_ns
-        kernels = _of_tree(work) if counters is None else _of_counters(counters, work.paths.extra)
+        lines = {} if counters is None else _samples(stalls(work))  # of the source page, where it was read
+        kernels = _of_tree(work) if counters is None else _of_counters(counters, work.paths.extra, lines)
     listed = sorted(kernels, key=lambda kernel: (-kernel.total_ns, kernel.name, kernel.grid, kernel.threads))
     return Measured(
         source=Path(meta.source).name,
@@ -185,7 +186,9 @@ class CountedKernel:
     launches: list[dict[str, int]]
 
 
-def _of_counters(counters: Table, extra: Iterable[Table]) -> Iterator[MeasuredKernel]:
+def _of_counters(
+    counters: Table, extra: Iterable[Table], lines: Mapping[str, tuple[LineSamples, ...]]
+) -> Iterator[MeasuredKernel]:
     """Nsight Compute's launches: each was run alone, so that their times add up to no run's."""
     waits = next((table for table in extra if table.name == "counter_stalls"), None)
     shape = ("grid", "block", "registers", "shared_memory_bytes")
@@ -195,14 +198,17 @@ def _of_counters(counters: Table, extra: Iterable[Table]) -> Iterator[MeasuredKe
         pl.col("dram_bytes").sum(),
         pl.struct("process", "id").alias("launches"),
     )
+    several = set(groups.filter(pl.col("kernel").is_duplicated())["kernel"].to_list())
     for kernel in records(groups, CountedKernel):
+        # Lines are those of all launches of a name: with several geometries they are nobody's.
+        own = lines.get(kernel.kernel, ()) if kernel.kernel not in several else ()
         yield _with_geometry(
             MeasuredKernel(
                 name=kernel.kernel,
                 count=kernel.count,
                 total_ns=kernel.total_ns or 0,
                 dram_bytes=float(kernel.dram_bytes or 0),
-                samples=_counted_waits(waits, kernel.launches),
+                samples=own or _counted_waits(waits, kernel.launches),
             ),
             Geometry(kernel.grid, kernel.block, kernel.registers, kernel.shared_memory_bytes),
         )

@@ -14,6 +14,7 @@ NEEDS: Final = {
     "execution_trace": "an ExecutionTrace",
     "counters": "a CSV page of Nsight Compute",
     "counter_stalls": "a raw CSV page of Nsight Compute",
+    "counter_instructions": "a source page of Nsight Compute",
     "counter_rules": "a CSV page of Nsight Compute with the details of its rules",
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +19,7 @@ from warplens.readers.ncu.values import Cell
 
 RAW: Final = "raw"
 DETAILS: Final = "details"
+SOURCE: Final = "source"
 
 HEADER: Final = re.compile(r'^\ufeff?"?ID"?(?P<delimiter>[,;\t])"?Process ID"?(?P=delimiter)', re.MULTILINE)
 """The start of a table's first line."""
@@ -43,6 +44,24 @@ class RuleMessage:
     speedup_type: str
 
 
+@dataclass(frozen=True)
+class MachineInstruction:
+    """An instruction of a profiled launch and what was measured of it."""
+
+    address: int
+    text: str
+    executed: int = 0
+    """How often warps executed it."""
+    samples: int = 0
+    stalls: tuple[tuple[str, int], ...] = ()
+    """Its samples by what the warp was doing."""
+    numbers: tuple[tuple[str, float], ...] = ()
+    access: str = ""
+    """What it loads from or stores to, with the bits per thread: "global load 128"."""
+    file: str = ""
+    line: int = 0
+
+
 @dataclass
 class ProfiledLaunch:
     """One profiled launch; the same in both pages."""
@@ -57,6 +76,8 @@ class ProfiledLaunch:
     compute: str
     metrics: dict[str, Cell] = field(default_factory=dict)
     rules: list[RuleMessage] = field(default_factory=list)
+    instructions: Sequence[MachineInstruction] = ()
+    """Its machine code, where the source page was read."""
 
 
 @dataclass

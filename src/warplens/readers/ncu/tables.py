@@ -9,9 +9,10 @@ from typing import Final
 
 import polars as pl
 
+from warplens.model.measured import ISSUED, STALL_MEANINGS
 from warplens.model.table import Column, Table
 from warplens.readers.ncu.counters import STALL_METRICS, LaunchValues
-from warplens.readers.ncu.rows import ProfiledLaunch
+from warplens.readers.ncu.rows import MachineInstruction, ProfiledLaunch
 from warplens.readers.ncu.values import BadValueError, parse_number
 
 ID: Final = (
@@ -68,6 +69,24 @@ STALLS: Final = (
     Column("samples", "samples of warps in that state", "", pl.Int64),
     Column("meaning", "what that state is", "", pl.String),
 )
+INSTRUCTIONS: Final = (
+    Column("line", "line of the source that it was compiled from; empty where that is not recorded", "", pl.Int64),
+    Column("file", "source file", "", pl.String),
+    Column("instruction", "machine instruction", "", pl.String),
+    Column("percent", "share of the launch's samples", "%", pl.Float64),
+    Column("top_stall", "what warps waited for most there", "", pl.String),
+    Column("top_stall_percent", "share of that among its waits", "%", pl.Float64),
+    Column("samples", "samples of warps on it", "count", pl.Int64),
+    Column("stalled_percent", "stalled share of its samples", "%", pl.Float64),
+    Column("executed", "how often warps executed it", "", pl.Int64),
+    Column("threads", "threads of a warp that took part, on average", "", pl.Float64),
+    Column("access", "memory that it accesses, with the bits of a thread", "", pl.String),
+    Column("excess_sectors", "sectors of the L2 cache beyond what its bytes need", "", pl.Float64),
+    Column("excess_wavefronts", "passes through shared memory beyond the least: bank conflicts", "", pl.Float64),
+    *ID,
+    Column("position", "place in the kernel's code, from 0", "", pl.Int64),
+    Column("address", "address in the GPU's memory", "", pl.String),
+)
 RULES: Final = (
     *ID,
     Column("section", "section of the report", "", pl.String),
@@ -78,28 +97,6 @@ RULES: Final = (
     Column("speedup_type", "global: of the kernel's time, local: of the part that the rule looks at", "", pl.String),
 )
 
-SELECTED: Final = "selected"
-MEANINGS: Final = {
-    SELECTED: "issued an instruction: no stall",
-    "barrier": "waits for other warps of the block at a barrier",
-    "branch_resolving": "waits for a branch's target",
-    "dispatch_stall": "held back by the dispatcher",
-    "drain": "has ended and waits for its stores to leave",
-    "gmma": "waits for a warp-group matrix product",
-    "imc_miss": "waits for a constant that is not in the cache",
-    "lg_throttle": "too many loads and stores of global or local memory are queued",
-    "long_scoreboard": "waits for data from global, local or texture memory",
-    "math_pipe_throttle": "waits for an arithmetic unit that is busy",
-    "membar": "waits at a memory fence",
-    "mio_throttle": "too many shared-memory, special-function or similar instructions are queued",
-    "misc": "other reasons",
-    "no_instruction": "waits for instructions to be fetched",
-    "not_selected": "ready, but another warp was issued: there are warps enough",
-    "short_scoreboard": "waits for data from shared memory or a special function",
-    "sleeping": "sleeps by its own wish",
-    "tex_throttle": "too many texture instructions are queued",
-    "wait": "waits a fixed number of cycles for its previous instruction",
-}
 MEASURES: Final = {
     "warps_per_issue": "warps per issued instruction (smsp__average_warps_issue_stalled_*_per_issue_active)",
     "percent_of_warps": "percentages of active warps (smsp__warp_issue_stalled_*_per_warp_active)",
@@ -130,7 +127,7 @@ class MeasuredLaunch:
 
     @property
     def top_stall(self) -> tuple[str | None, float | None]:
-        waits = {state: share for state, share in self.shares.items() if state != SELECTED}
+        waits = {state: share for state, share in self.shares.items() if state != ISSUED}
         top = max(sorted(waits), key=lambda state: waits[state], default=None)
         return (top, waits[top]) if top is not None and waits[top] > 0 else (None, None)
 
@@ -185,13 +182,51 @@ def stalls_table(measured: Sequence[MeasuredLaunch]) -> Table:
             "percent": share,
             "warps_per_issue": _float(result.stalls.get("warps_per_issue", {}).get(state)),
             "samples": _whole(result.stalls.get("samples", {}).get(state)),
-            "meaning": MEANINGS.get(state, ""),
+            "meaning": STALL_MEANINGS.get(state, ""),
         }
         for result in measured
         for state, share in sorted(result.shares.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
     notes = _stall_notes(measured, "percent")
     return Table.from_rows("counter_stalls", "one row per profiled launch and what its warps did", STALLS, rows, *notes)
+
+
+def instructions_table(launches: Sequence[ProfiledLaunch]) -> Table:
+    """Every machine instruction of the launches, those with most samples first."""
+    rows = [
+        {
+            **_id(launch),
+            "position": position,
+            "instruction": instruction.text,
+            "line": instruction.line or None,
+            "file": instruction.file or None,
+            "address": f"{instruction.address:#x}",
+            "samples": instruction.samples,
+            "executed": instruction.executed,
+            "access": instruction.access or None,
+            **dict(instruction.numbers),
+            **_waits(instruction, sum(other.samples for other in launch.instructions)),
+        }
+        for launch in launches
+        for position, instruction in enumerate(launch.instructions)
+    ]
+    rows.sort(key=lambda row: -int(str(row["samples"])))
+    return Table.from_rows(
+        "counter_instructions", "one row per profiled launch and machine instruction", INSTRUCTIONS, rows
+    )
+
+
+def _waits(instruction: MachineInstruction, samples: int) -> dict[str, object]:
+    if not instruction.samples:
+        return {"percent": 0.0 if samples else None}
+    waits = {reason: count for reason, count in instruction.stalls if reason != ISSUED}
+    top = max(sorted(waits), key=lambda reason: waits[reason], default=None)
+    return {
+        "percent": 100 * instruction.samples / samples,
+        "stalled_percent": 100 * sum(waits.values()) / instruction.samples,
+        "top_stall": top,
+        "top_stall_percent": 100 * waits[top] / sum(waits.values()) if top else None,
+    }
 
 
 def rules_table(launches: Sequence[ProfiledLaunch], *, decimal_comma: bool) -> Table:
@@ -218,7 +253,7 @@ def _stall_notes(measured: Sequence[MeasuredLaunch], column: str) -> list[str]:
 
 
 def _id(launch: ProfiledLaunch) -> dict[str, object]:
-    return {"id": launch.id, "process": launch.process, "kernel": launch.kernel}
+    return {"id": launch.id, "process": _recorded(launch.process), "kernel": launch.kernel}
 
 
 def _recorded(number: int) -> int | None:
