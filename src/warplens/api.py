@@ -79,13 +79,14 @@ def open(
     less than `min_gain_percent` of a step are omitted. `execution_trace` is the ExecutionTrace of the same run, for
     what a PyTorch trace does not say of its ops' arguments; `graph_captures` are traces of captures of this run's CUDA
     or HIP graphs, or folders of them, so that kernels of graph launches get the ops, shapes and modules of the capture
-    (those beside the only trace of a folder are found); `ncu` are CSV pages of Nsight Compute on the same program, for
-    the table `measured_kernels`; `memory_snapshot` is one that PyTorch's allocator wrote in the same run, for the
-    tables on memory; `replay` is the result of running a plan of this trace, for the tables of that name; `proof` is
-    what experiments for this trace's findings measured. A packed file that unpacks to more than `max_size` ("16GiB") is
-    refused; without it, to more than 64 times its size or 4 GiB, whichever is more, or half of the free memory. `phase`
-    keeps only the iterations of a served model that are `prefill`, `decode` or `mixed`, `range` what the host began in
-    a range ("1.2s-1.5s", or an annotation: "forward", "forward#2") and the GPU work that it launched.
+    (those beside the only trace of a folder are found); `ncu` are CSV pages or reports of Nsight Compute on the same
+    program, for the table `measured_kernels`; `memory_snapshot` is one that PyTorch's allocator wrote in the same run,
+    for the tables on memory; `replay` is the result of running a plan of this trace, for the tables of that name;
+    `proof` is what experiments for this trace's findings measured. A packed file that unpacks to more than `max_size`
+    ("16GiB") is refused; without it, to more than 64 times its size or 4 GiB, whichever is more, or half of the free
+    memory. `phase` keeps only the iterations of a served model that are `prefill`, `decode` or `mixed`, `range`
+    what the host began in a range ("1.2s-1.5s", or an annotation: "forward", "forward#2") and the GPU work that it
+    launched.
 
     >>> profile = open("samples/kineto/gpt2_train_step.json.gz", min_gain_percent=5)
     >>> profile.has_timeline, profile.hardware.name
@@ -234,13 +235,16 @@ def _memory_reader(
 
 
 def _counters(pages: Sequence[Path], max_bytes: int) -> tuple[Table, ...]:
-    """The tables of Nsight Compute's pages, of each name the first: the raw page is best given first."""
-    tables: dict[str, Table] = {}
+    """The tables of Nsight Compute's pages, of each name the first: of counters the source page has the fewest."""
+    read_pages: list[CallPaths] = []
     for page in pages:
         paths = read(page, cache=False, max_bytes=max_bytes)
         if not isinstance(paths, CallPaths) or "counters" not in {table.name for table in paths.extra}:
             hint = "ncu --page raw --csv --import x.ncu-rep"
-            raise UsageError(f"{page} is not a CSV page of Nsight Compute", hint=hint)
+            raise UsageError(f"{page} is not a page or report of Nsight Compute", hint=hint)
+        read_pages.append(paths)
+    tables: dict[str, Table] = {}
+    for paths in sorted(read_pages, key=lambda paths: paths.meta.facts.get("page") == "source"):
         for table in paths.extra:
             tables.setdefault(table.name, table)
     return tuple(tables.values())

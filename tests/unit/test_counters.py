@@ -15,6 +15,7 @@ import warplens
 from support import ROOT, SAMPLES, SHARED, Opened, kernel, launch, op, raw_events
 from warplens.analyses import Workspace
 from warplens.analyses.inside_kernels.counters import BY_BASE, BY_NAME, joined_kernels, name_key, with_short_names
+from warplens.api import _counters
 from warplens.categories import load_categorizer
 from warplens.model.table import Table
 from warplens.model.trace import Meta
@@ -216,6 +217,45 @@ def test_bytes_are_not_compared_where_equal_grids_did_different_work(opened: Ope
     assert (two["count"], two["modelled_bytes"]) == (2, None)
     first = joined_kernels(Workspace(opened(events[:3]).trace), counters).to_dicts()[0]
     assert (first["modelled_bytes"], first["measured_over_modelled"]) == (3 * 64 * 64 * 4, 1.0)
+
+
+def test_a_kernel_has_the_op_module_and_line_of_its_launches() -> None:
+    """Two of the kernels that Nsight Compute measured elsewhere run in this step of GPT-2 too."""
+    profile = warplens.open(
+        ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz", cache=False, ncu=[FOLDER / "ops_raw.csv.gz"]
+    )
+    rows = profile.table("measured_kernels").frame.select("op", "module", "line").rows()
+    attention, numbers = rows
+    assert attention[0] == "aten::_cudnn_attention_forward"
+    assert attention[1] == "GPT2LMHeadModel/GPT2Model_*/GPT2Block_*/GPT2Attention_*"
+    assert attention[2].rpartition("/")[2] == "sdpa_attention.py:79 sdpa_attention_forward"
+    assert numbers[0] == "aten::arange" and numbers[1] == "GPT2LMHeadModel/GPT2Model_*"
+
+
+def test_the_op_with_most_time_is_named_where_several_launch_a_kernel(opened: Opened) -> None:
+    events = [
+        op("aten::relu", 0, 4), launch(1, 1, 1), kernel(RELU, 10, 5, 1, grid="[8, 1, 1]", block="[64, 1, 1]"),
+        op("aten::clamp", 5, 4), launch(6, 1, 2), kernel(RELU, 20, 6, 2, grid="[8, 1, 1]", block="[64, 1, 1]"),
+    ]  # fmt: skip
+    work = Workspace(opened(events).trace)
+    (row,) = joined_kernels(work, page((RELU, "(8, 1, 1)", "(64, 1, 1)", 5, 100))).to_dicts()
+    assert (row["count"], row["op"], row["module"], row["line"]) == (2, "aten::clamp", None, None)
+
+
+def test_a_source_page_beside_the_counters_names_the_line_that_waits_most(opened: Opened) -> None:
+    events = [op("mm", 0, 4), launch(1, 1, 1), kernel("softmax_kernel", 10, 30, 1)]
+    raw, source = sample("kernels_raw.csv.gz"), sample("kernels_lines.csv.gz")
+    (row,) = joined_kernels(
+        Workspace(opened(events).trace), raw["counters"], instructions=source["counter_instructions"]
+    ).to_dicts()
+    assert (row["top_stall"], row["stall_line"], row["ncu_us"]) == ("long_scoreboard", "standard.py:170", 32.096)
+
+
+def test_a_source_page_given_first_does_not_replace_the_counters() -> None:
+    pages = [FOLDER / f"kernels_{name}.csv.gz" for name in ("sass", "lines", "raw")]
+    tables = _counters(pages, 0)
+    counters = next(table for table in tables if table.name == "counters")
+    assert counters.frame["time_us"].null_count() == 0
 
 
 def test_distinct_kernels_of_real_traces_have_distinct_keys() -> None:

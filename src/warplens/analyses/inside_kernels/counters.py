@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from pathlib import PurePath
 from typing import Final
 
 import msgspec
@@ -19,6 +20,7 @@ import polars as pl
 
 from warplens.analyses.roofline.costing import costing
 from warplens.analyses.work.kernels import CATEGORY, EVENTS
+from warplens.analyses.work.places import places_of
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.categories import Categorizer, short_name
 from warplens.categories.demangling import demangle, is_mangled
@@ -33,6 +35,9 @@ COLUMNS: Final = (
     Column("kernel", "name as recorded in the trace", "", pl.String),
     SHORT,
     CATEGORY,
+    Column("op", "op whose launches take most of its time", "", pl.String),
+    Column("module", "nn.Module with most of its time, instances as *; empty where none is recorded", "", pl.String),
+    Column("line", "Python line with most of its time; empty where none is recorded", "", pl.String),
     Column("grid", "blocks", "", pl.String),
     Column("block", "threads of a block", "", pl.String),
     Column("count", "launches in the trace", "", pl.Int64),
@@ -58,6 +63,7 @@ COLUMNS: Final = (
     Column("occupancy_limit", "the resource that limits the number of resident warps", "", pl.String),
     Column("top_stall", "what warps waited for most", "", pl.String),
     Column("top_stall_percent", "share of the warps' time", "%", pl.Float64),
+    Column("stall_line", "line of the kernel's source where warps waited most: of the source page", "", pl.String),
     Column("rule", "the rule of Nsight Compute with the largest estimated speedup", "", pl.String),
     Column("rule_text", "the text of the rule", "", pl.String),
     Column("estimated_speedup_percent", "speedup as Nsight Compute estimates it", "%", pl.Float64),
@@ -72,7 +78,7 @@ MEANS: Final = (
     "time_us", "dram_bytes", "dram_percent", "l2_hit_percent", "sm_percent", "tensor_percent", "occupancy_percent",
     "top_stall_percent",
 )  # fmt: skip
-FIRSTS: Final = ("occupancy_limit", "top_stall")
+FIRSTS: Final = ("occupancy_limit", "top_stall", "stall_line")
 RULE_COLUMNS: Final = ("rule", "rule_text", "estimated_speedup_percent", "speedup_type")
 
 BY_NAME: Final = "name"
@@ -157,14 +163,15 @@ def with_short_names(table: Table, categorizer: Categorizer) -> Table:
 
 def measured_kernels(work: Workspace) -> Table:
     """What Nsight Compute measured of this trace's kernels, where its CSV was opened with the trace."""
-    counters = next((table for table in work.counters if table.name == "counters"), None)
-    rules = next((table for table in work.counters if table.name == "counter_rules"), None)
-    if counters is None:
+    pages = {table.name: table for table in work.counters}
+    if "counters" not in pages:
         return Table.from_rows("measured_kernels", MEANING, COLUMNS, [], NO_COUNTERS)
-    return joined_kernels(work, counters, rules)
+    return joined_kernels(work, pages["counters"], pages.get("counter_rules"), pages.get("counter_instructions"))
 
 
-def joined_kernels(work: Workspace, counters: Table, rules: Table | None = None) -> Table:
+def joined_kernels(
+    work: Workspace, counters: Table, rules: Table | None = None, instructions: Table | None = None
+) -> Table:
     """The kernels of a trace that Nsight Compute has measured, those with most time first."""
     groups = _trace_groups(work)
     shapes = [_shape(*row) for row in groups.select("kernel", "grid", "block").iter_rows()]
@@ -174,6 +181,7 @@ def joined_kernels(work: Workspace, counters: Table, rules: Table | None = None)
     frame = counters.frame.with_columns(
         pl.Series("row", [row for row, _ in rows], dtype=pl.Int64),
         pl.Series("matched_by", [how for _, how in rows], dtype=pl.String),
+        pl.Series("stall_line", _stalled_lines(counters, instructions), dtype=pl.String),
     ).filter(pl.col("row").is_not_null())
     frame = frame.join(_best_rules(rules), on=["process", "id", "kernel"], how="left", maintain_order="left")
     joined = (
@@ -189,26 +197,58 @@ def joined_kernels(work: Workspace, counters: Table, rules: Table | None = None)
 
 
 def _trace_groups(work: Workspace) -> pl.DataFrame:
-    """The kernels of the trace by name and launch geometry, with the bytes that their ops must move."""
+    """The kernels of the trace by name and launch geometry, with the bytes that their ops must move, and callers."""
     geometries = work.trace.geometries.with_row_index("geometry").select(
         pl.col("geometry").cast(pl.Int32), "grid", "block"
     )
-    one = pl.col("modelled").drop_nulls().unique()
-    return (
-        work.gpu.select("name", "kind", "geometry", "dur_ns")
+    one, keys = pl.col("modelled").drop_nulls().unique(), ["name", "grid", "block"]
+    groups = (
+        work.gpu.select("name", "kind", "geometry", "dur_ns", "op")
+        .with_row_index("event")
         .with_columns(_modelled_bytes(work))
         .filter(pl.col("kind") == CODE["kernel"])
         .join(geometries, on="geometry", how="left", maintain_order="left")
-        .group_by("name", "grid", "block", maintain_order=True)
+        .with_columns(pl.col("dur_ns").sum().over(*keys, "op").alias("op_ns"))
+        .group_by(keys, maintain_order=True)
         .agg(
             EVENTS,
             (pl.col("dur_ns").sum() / 1000).alias("total_us"),
             (pl.col("dur_ns").mean() / 1000).alias("mean_us"),
             # Calls of other sizes with the same grid: which of them was measured is not known.
             pl.when((one.len() == 1) & (one.first() > 0)).then(one.first()).alias("modelled_bytes"),
+            pl.col("op").sort_by("op_ns", "op", descending=[True, False]).first(),
+            pl.col("event"),
         )
-        .join(work.kernel_facts, on="name", how="left", maintain_order="left")
     )
+    of_event = np.full(len(work.gpu), -1, np.int64)
+    for number, events in enumerate(groups["event"]):
+        of_event[events.to_numpy()] = number
+    places = places_of(work, of_event, len(groups))
+    return groups.with_columns(
+        pl.Series("module", [text or None for text in places.modules], dtype=pl.String),
+        pl.Series("line", [text or None for text in places.lines], dtype=pl.String),
+    ).join(work.kernel_facts, on="name", how="left", maintain_order="left")
+
+
+def _stalled_lines(counters: Table, instructions: Table | None) -> list[str | None]:
+    """For each profiled launch the line of its source with most waits; pages of one report number launches alike."""
+    if instructions is None:
+        return [None] * len(counters)
+    waits = pl.col("samples") * pl.col("stalled_percent")
+    lines = (
+        instructions.frame.filter(pl.col("line").is_not_null())
+        .group_by("id", "kernel", "file", "line")
+        .agg(waits.sum().alias("waits"))
+        .filter(pl.col("waits") > 0)
+        .sort("waits", "file", "line", descending=[True, False, False])
+        .unique(["id", "kernel"], keep="first", maintain_order=True)
+    )
+    worst = {
+        (number, name_key(kernel).base): f"{PurePath(file).name}:{line}"
+        for number, kernel, file, line in lines.select("id", "kernel", "file", "line").iter_rows()
+    }
+    launches = counters.frame.select("id", "kernel").iter_rows()
+    return [worst.get((number, name_key(kernel).base)) for number, kernel in launches]
 
 
 def _modelled_bytes(work: Workspace) -> pl.Series:
