@@ -175,7 +175,7 @@ def test_nvidias_module_reads_a_report_where_there_is_no_ncu(
     assert counters.rows() == [("matmul_kernel", 0, 7, "[8, 8, 1]", 12.416, "gmma")]
     stalls = profile.table("stalls").frame.select("line", "source", "samples", "stalled_samples", "top_stall")
     assert stalls.rows() == [(2, "second", 9, 9, "gmma"), (3, "third", 7, 0, None)]
-    threads = profile.table("counter_instructions").frame.sort("position").select("executed", "threads", "line")
+    threads = profile.table("counter_instructions").frame.sort("address").select("executed", "threads", "line")
     assert threads.rows() == [(32, 32.0, 2), (32, 32.0, 3), (32, 16.0, None)]
     rule = profile.table("counter_rules").frame.select("rule", "kind", "estimated_speedup_percent", "speedup_type")
     assert rule.rows() == [("SlowMma", "OPT", 12.5, "global")]

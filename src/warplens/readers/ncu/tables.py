@@ -84,7 +84,6 @@ INSTRUCTIONS: Final = (
     Column("excess_sectors", "sectors of the L2 cache beyond what its bytes need", "", pl.Float64),
     Column("excess_wavefronts", "passes through shared memory beyond the least: bank conflicts", "", pl.Float64),
     *ID,
-    Column("position", "place in the kernel's code, from 0", "", pl.Int64),
     Column("address", "address in the GPU's memory", "", pl.String),
 )
 RULES: Final = (
@@ -196,7 +195,6 @@ def instructions_table(launches: Sequence[ProfiledLaunch]) -> Table:
     rows = [
         {
             **_id(launch),
-            "position": position,
             "instruction": instruction.text,
             "line": instruction.line or None,
             "file": instruction.file or None,
@@ -208,7 +206,7 @@ def instructions_table(launches: Sequence[ProfiledLaunch]) -> Table:
             **_waits(instruction, sum(other.samples for other in launch.instructions)),
         }
         for launch in launches
-        for position, instruction in enumerate(launch.instructions)
+        for instruction in launch.instructions
     ]
     rows.sort(key=lambda row: -int(str(row["samples"])))
     return Table.from_rows(
