@@ -16,6 +16,7 @@ from support import ROOT, write_trace
 from support import kernel as kineto_kernel
 from warplens.hardware import gpu_named
 from warplens.kernel_lab.checking import CheckResult, KernelCheck, suggestions_table, with_profiles
+from warplens.kernel_lab.facts.machine import Instruction
 from warplens.kernel_lab.facts.records import Dot, KernelFacts, Line, Occupancy, SourcePlace
 from warplens.kernel_lab.measured.joining import KernelMeasurements, at_stake_us, joined
 from warplens.kernel_lab.measured.match import matched, named, nearest
@@ -293,3 +294,33 @@ def test_waves_are_of_the_grid_that_ran_not_of_the_script_s(tmp_path: Path) -> N
     # Traced launches stand for the measured ones; a grid that was asked for is kept.
     assert rows(unnamed, traced=trace_of(matmul(tmp_path, values=False))) == [("16 blocks on H200", 90.0), ("", 90.0)]
     assert len(rows(large, check=replace(script, is_grid_given=True))) == 2
+
+
+LIBRARY = "/lib/triton/language/standard.py"
+
+
+def inlined(line: int, *callers: int) -> list[Instruction]:
+    """Instructions of a line of Triton's own that is inlined at these lines of the kernel."""
+    return [Instruction("FMNMX", "", (SourcePlace(LIBRARY, line), SourcePlace(FILE, caller))) for caller in callers]
+
+
+def at(line: int, count: int, file: str = "/there/site-packages/triton/language/standard.py") -> LineSamples:
+    return LineSamples(count, count, (("wait", count),), file, line, "product")
+
+
+@pytest.mark.parametrize(("code", "lines"), [
+    # the calls of sampled library lines: where the samples are counted
+    (inlined(170, LINES["a"]) + inlined(191, LINES["a"]), [("product.py", LINES["a"], 95), ("product.py", LINES["c"], 5)]),
+    (inlined(170, LINES["a"]) + inlined(191, LINES["a"], LINES["b"]),
+     [("product.py", LINES["a"], 65), ("standard.py", 191, 30), ("product.py", LINES["c"], 5)]),
+    (inlined(170, LINES["a"]),  # a line without code here: another version's file
+     [("standard.py", 170, 60), ("standard.py", 191, 30), ("product.py", LINES["c"], 5), ("product.py", LINES["a"], 5)]),
+    ([], [("standard.py", 170, 60), ("standard.py", 191, 30), ("product.py", LINES["c"], 5), ("product.py", LINES["a"], 5)]),
+])  # fmt: skip
+def test_samples_in_tritons_own_functions_count_where_only_one_line_calls_them(
+    code: list[Instruction], lines: list[tuple[str, int, int]]
+) -> None:
+    sampled = (at(170, 60), at(191, 30), samples(LINES["c"], 5, wait=5), samples(LINES["a"], 5, wait=5))
+    join = joined(FACTS, [profile(MeasuredKernel("product", 1, 10_000, samples=sampled))], code=code)
+    places = [(Path(line.file).name, line.line, line.samples) for line in join.samples]
+    assert sorted(places) == sorted(lines) and join.sample_count == 100

@@ -14,6 +14,7 @@ from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore
 from warplens.kernel_lab.compiling.loading import LoadedKernel, load_kernel
 from warplens.kernel_lab.compiling.records import Config
 from warplens.kernel_lab.facts import extract
+from warplens.kernel_lab.facts.browsing import machine_code
 from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.launched import launches_of
 from warplens.kernel_lab.measured.autotune_table import TunedConfig
@@ -213,9 +214,11 @@ def with_profiles(
     name: str = "",
 ) -> CheckResult:
     """The same with what profiles measured of each kernel, and what has most time at stake first."""
-    joins = [
-        joined(check.facts, profiles, grid=check.grid, traced=traced, card=card, name=name) for check in result.checks
-    ]
+    has_lines = any(line.line for profile in profiles for kernel in profile.kernels for line in kernel.samples)
+    joins = []
+    for check in result.checks:
+        code = machine_code(check.artefacts) if has_lines and check.artefacts is not None else ()
+        joins.append(joined(check.facts, profiles, grid=check.grid, traced=traced, card=card, name=name, code=code))
     checks = [
         _ranked(replace(_with_waves(check, join, is_same_launch=traced is not None), measured=join))
         for check, join in zip(result.checks, joins, strict=True)

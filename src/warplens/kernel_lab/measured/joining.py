@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from warplens.hardware import Gpu, gpu_named
 from warplens.kernel_lab.compiling.targets import TARGETS
+from warplens.kernel_lab.facts.machine import Instruction
 from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.measured.match import matched, whole_grid
 from warplens.kernel_lab.measured.statement_lines import statement_lines
@@ -74,11 +75,12 @@ def joined(
     traced: KernelTrace | None = None,
     card: str | None = None,
     name: str = "",
+    code: Sequence[Instruction] = (),
 ) -> KernelMeasurements:
     """Everything that the profiles have of a compilation; times rather from one that took no samples.
 
     `traced` is a trace of the same launches, for exact work; `name` is the kernel's name in the profiles where that
-    is another one.
+    is another one. Its machine `code` shows which of its lines calls a function of Triton's that was sampled.
     """
     notes: list[str] = []
     matches: list[tuple[Measured, tuple[MeasuredKernel, ...]]] = []
@@ -100,7 +102,7 @@ def joined(
     work, work_notes = _work(facts, matches, kernels, traced)
     gpu, gpu_note = _gpu(facts, profile, card)
     limits = reached(work, gpu, total_ns / 1e3 / count) if work and count else None
-    samples = _samples(sampled[0][1]) if sampled else ()
+    samples = _at_callers(_samples(sampled[0][1]), code) if sampled else ()
     counted = sum(kernel.dram_bytes for kernel in kernels)
     return KernelMeasurements(
         kernels=tuple(dict.fromkeys(kernel.name for kernel in kernels)),
@@ -163,10 +165,38 @@ def _gpu(facts: KernelFacts, profile: Measured, card: str | None) -> tuple[Gpu, 
     return default, f"{profile.source} names no GPU: the limits are those of {default.name} unless a card is given"
 
 
+def _at_callers(samples: tuple[LineSamples, ...], code: Iterable[Instruction]) -> tuple[LineSamples, ...]:
+    """The samples with those of Triton's own functions on the line that calls them, where only one does.
+
+    A file of another version has other lines: where one of its sampled lines has no code here, all stay where they are.
+    """
+    callers: dict[tuple[str, int], set[tuple[str, int]]] = {}
+    for instruction in code:
+        inner, caller = next(iter(instruction.frames), None), instruction.place
+        if inner is not None and caller is not None and inner != caller:
+            callers.setdefault((_file_name(inner.file), inner.line), set()).add((caller.file, caller.line))
+    library = {file for file, _ in callers}
+    places = {(_file_name(sample.file), sample.line) for sample in samples}
+    others = {file for file, line in places if file in library and (file, line) not in callers}
+    recorded = {_file_name(sample.file): sample.file for sample in samples}
+    moved = []
+    for sample in samples:
+        own = callers.get((_file_name(sample.file), sample.line), set())
+        if len(own) == 1 and _file_name(sample.file) not in others:
+            ((file, line),) = own
+            sample = replace(sample, file=recorded.get(_file_name(file), file), line=line)
+        moved.append(sample)
+    return _by_line(moved)
+
+
 def _samples(kernels: Sequence[MeasuredKernel]) -> tuple[LineSamples, ...]:
     """The samples of several launch shapes, line by line."""
+    return _by_line(line for kernel in kernels for line in kernel.samples)
+
+
+def _by_line(samples: Iterable[LineSamples]) -> tuple[LineSamples, ...]:
     groups: dict[tuple[str, int, str], list[LineSamples]] = {}
-    for sample in (line for kernel in kernels for line in kernel.samples):
+    for sample in samples:
         groups.setdefault((sample.file, sample.line, sample.function), []).append(sample)
     merged = [_merged(lines, *place) for place, lines in groups.items()]
     return tuple(sorted(merged, key=lambda sample: (-sample.samples, sample.file, sample.line)))
@@ -198,7 +228,11 @@ def _strays(facts: KernelFacts, samples: Sequence[LineSamples]) -> list[str]:
 
 def _is_in(recorded: str, file: str) -> bool:
     """Whether a profile's file is this one; it may have lain elsewhere where the profile was taken."""
-    return PurePath(recorded.replace("\\", "/")).name == PurePath(file).name
+    return _file_name(recorded) == PurePath(file).name
+
+
+def _file_name(recorded: str) -> str:
+    return PurePath(recorded.replace("\\", "/")).name
 
 
 def at_stake_us(
