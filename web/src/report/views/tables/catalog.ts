@@ -4,7 +4,10 @@ import { extraTables, knowsTable, wholeRows } from "./extra";
 
 const GROUPS: [title: string, tables: string[]][] = [
   ["GPU time", ["kernels", "kernel_categories", "ops", "op_shapes", "modules", "scopes", "python_lines", "phases", "launch_categories"]],
-  ["Inside kernels", ["regions", "warp_regions", "stalls", "measured_kernels", "counters", "counter_stalls", "counter_rules"]],
+  [
+    "Inside kernels",
+    ["regions", "warp_regions", "stalls", "measured_kernels", "counters", "counter_stalls", "counter_instructions", "counter_rules"],
+  ],
   ["Limits", ["bounds", "critical_path", "roofline", "gemm", "attention", "convolution", "norm", "transfer", "cost_coverage", "ceilings"]],
   ["Launches", ["launches", "short_kernels", "kernel_durations", "kernel_sequences", "chains", "queue", "queue_timeline"]],
   ["Graphs", ["graph_ops", "graph_joins"]],
