@@ -50,7 +50,7 @@ def add_opening(parser: argparse.ArgumentParser, *, several_ranks: bool = False,
                        help="time of a step without the profiler, for what is simulated: 21.4ms")  # fmt: skip
     group.add_argument("--execution-trace", default="", metavar="FILE", help="ExecutionTrace of the same run")
     group.add_argument("--ncu", action="append", default=[], metavar="FILE",
-                       help=f"CSV page of Nsight Compute for the same program; {SEVERAL}")  # fmt: skip
+                       help=f"CSV page or report of Nsight Compute on the same program; {SEVERAL}")  # fmt: skip
     group.add_argument("--memory-snapshot", default="", metavar="FILE",
                        help="memory snapshot of the same run (torch.cuda.memory._dump_snapshot)")  # fmt: skip
     group.add_argument("--replay", default="", metavar="FILE", help="result of a replay of this trace")

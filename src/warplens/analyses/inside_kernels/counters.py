@@ -30,7 +30,7 @@ from warplens.model.table import Column, DType, Table
 
 SHORT: Final = Column("kernel_short", "readable short form of the name", "", pl.String)
 MEANING: Final = "one row per kernel, grid and block of the trace that Nsight Compute has measured"
-NO_COUNTERS: Final = "no counters: open the trace together with a CSV page of Nsight Compute"
+NO_COUNTERS: Final = "no counters: open the trace together with a CSV page or report of Nsight Compute"
 COLUMNS: Final = (
     Column("kernel", "name as recorded in the trace", "", pl.String),
     SHORT,
