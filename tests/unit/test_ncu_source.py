@@ -142,6 +142,26 @@ def test_another_file_of_the_same_launch_is_not() -> None:
     assert len(launches_of([read_source_page(text)])) == 1
 
 
+def plain(kernel: str, *rows: str) -> str:
+    return row("Kernel Name", kernel) + row(*HEADER) + "".join(rows)
+
+
+def sass(address: int, samples: int) -> str:
+    return row(hex(address), "NOP", samples, 8, samples, 0)
+
+
+def test_launches_that_are_printed_twice_count_once() -> None:
+    first, second = plain("k", sass(0x10, 5), sass(0x20, 2)), plain("k", sass(0x10, 6), sass(0x20, 2))
+    assert stalls(first * 2 + second * 2) == [("k", None, 15, 15, "long_scoreboard")]
+    assert stalls(first + second) == [("k", None, 15, 15, "long_scoreboard")]
+    assert stalls(first * 2 + second) == [("k", None, 22, 22, "long_scoreboard")], "one launch after the other"
+
+
+def test_equal_launches_are_not_one_where_the_counters_say_how_many_there_are() -> None:
+    page = read_source_page(plain("k", sass(0x10, 5)) * 2)
+    assert len(launches_of([page])) == 1 and len(launches_of([page], launches=2)) == 2
+
+
 @pytest.mark.parametrize("source", ['f("a", "b")', 'x, "y"', 'print("","")', "", "#"])
 def test_the_text_of_a_line_may_hold_quotes_and_commas(source: str) -> None:
     text = lines_page("k", line(5, source), instruction(0x10, 4, long_sb=4))

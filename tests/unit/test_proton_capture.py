@@ -142,8 +142,10 @@ def test_lines_that_are_switched_off_are_switched_on_and_the_bundle_says_so(
 
 
 def test_kernels_that_ran_before_the_recording_are_named_as_without_lines(proton: FakeProton) -> None:
-    kernels = [JITFunction("early_kernel", launched=True), JITFunction("late_kernel", launched=False)]
-    bundle = recorded(proton, [node("ROOT", {})], mode="pcsampling")
+    kernels = [JITFunction(name, launched=name != "late_kernel") for name in ("early_kernel", "lined", "late_kernel")]
+    lined = node("lined", {"count": 1}, sampled("/gone.py:3@lined", 5, wait=5))
+    tree = node("ROOT", {}, sampled("early_kernel", 9, wait=9), sampled("late_kernel", 9, wait=9), lined)
+    bundle = recorded(proton, [tree], mode="pcsampling")
     (note,) = notes(bundle)
     assert note.startswith("samples of early_kernel have no source lines"), kernels
 

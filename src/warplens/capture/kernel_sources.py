@@ -47,14 +47,22 @@ def _named(trace: Path) -> set[str]:
     return {json.loads(quoted) for quoted in quoted_names}
 
 
-def sampled_lines(tree: object) -> dict[str, dict[str, str]]:
-    """By file and number the texts of the lines that a tree of Proton's has samples on, where the file is here."""
+def sampled_lines(tree: object) -> tuple[dict[str, dict[str, str]], set[str]]:
+    """By file and number the texts of the lines that a tree of Proton's has samples on, where the file is here.
+
+    And the names of the kernels that have samples without a line.
+    """
     numbers: dict[str, set[int]] = {}
+    whole: set[str] = set()
     for node in _nodes(tree):
-        match = SAMPLED_LINE.fullmatch(node["frame"]["name"]) if "num_samples" in node["metrics"] else None
-        if match:
+        name = str(node["frame"]["name"])
+        if not node["metrics"].get("num_samples"):
+            continue
+        if match := SAMPLED_LINE.fullmatch(name):
             numbers.setdefault(match["file"], set()).add(int(match["line"]))
-    return {file: lines for file, wanted in numbers.items() if (lines := _lines_of(Path(file), wanted))}
+        else:
+            whole.add(name)
+    return {file: lines for file, wanted in numbers.items() if (lines := _lines_of(Path(file), wanted))}, whole
 
 
 def _nodes(tree: object) -> Iterator[dict[str, Any]]:

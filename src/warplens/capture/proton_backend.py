@@ -42,6 +42,7 @@ class ProtonBackend:
         self.plan, self.staging = plan, staging
         self.notes: list[str] = []
         self._samples = plan.mode.startswith("pcsampling")
+        self._loaded = _loaded_kernels() if self._samples else set()
         if self._samples:
             self._ask_for_lines()
         try:
@@ -135,22 +136,22 @@ class ProtonBackend:
         if os.environ.get(NO_LINES, "0").lower() in ("1", "on", "true", "y", "yes"):
             self.notes.append(f"{NO_LINES} was set: it is 0 for this recording, so that samples have source lines")
         os.environ[NO_LINES] = "0"
-        if loaded := _loaded_kernels():
-            names = ", ".join(loaded[:NAMED]) + (" and others" if len(loaded) > NAMED else "")
-            self.notes.append(
-                f"samples of {names} have no source lines: the GPU had their code before the recording began, which "
-                "has to start before their first launch"
-            )
 
     def _keep_sampled_lines(self, tree: Path) -> None:
         """The texts of the sampled lines: where the bundle is opened, the sources may be missing or others."""
         try:
-            texts = sampled_lines(json.loads(tree.read_bytes()))
+            texts, whole = sampled_lines(json.loads(tree.read_bytes()))
         except (ValueError, KeyError, TypeError) as error:
             self.notes.append(f"the tree of samples has another form than expected ({error}): no source lines are kept")
             return
         if texts:
             self.staging.write_json(bundle_files.SAMPLED_LINES, texts)
+        if late := sorted(self._loaded & whole):
+            names = ", ".join(late[:NAMED]) + (" and others" if len(late) > NAMED else "")
+            self.notes.append(
+                f"samples of {names} have no source lines: the GPU had their code before the recording began, which "
+                "has to start before their first launch"
+            )
 
     def _check_regions(self, written: Path) -> None:
         size = written.stat().st_size
@@ -165,15 +166,15 @@ class ProtonBackend:
             self.notes.append("no regions: no kernel that ran marks any with triton.profiler.language")
 
 
-def _loaded_kernels() -> list[str]:
+def _loaded_kernels() -> set[str]:
     """The Triton kernels that were launched in this process, whose code the GPU has: Proton reads lines at loading."""
     jit = sys.modules.get("triton.runtime.jit")
     if jit is None:
-        return []
+        return set()
     # Not isinstance: that would ask objects of any library for their class.
     kernels = [thing for thing in gc.get_objects() if issubclass(type(thing), jit.JITFunction)]
     caches = ((kernel, getattr(kernel, "device_caches", {})) for kernel in kernels)
-    return sorted({kernel.__name__ for kernel, cache in caches if any(entry and entry[0] for entry in cache.values())})
+    return {kernel.__name__ for kernel, cache in caches if any(entry and entry[0] for entry in cache.values())}
 
 
 def _cut(trace: Path) -> None:

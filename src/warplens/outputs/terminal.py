@@ -60,6 +60,15 @@ KEPT = {
     "memory_timeline": ("start_ms", "allocated_bytes", "reserved_bytes"),
     "memory_failures": ("requested_bytes", "device_free_bytes", "allocated_bytes", "cause", "line"),
     "fragmentation": ("moment", "pool", "reserved_bytes", "used_bytes", "cache_bytes", "lost_bytes"),
+    "counter_instructions": (
+        "instruction",
+        "percent",
+        "top_stall",
+        "kernel_short",
+        "samples",
+        "top_stall_percent",
+        "file",
+    ),
     "measured_kernels": (
         "op",
         "percent",

@@ -35,7 +35,7 @@ COLUMNS: Final = (
     Column("kernel", "name as recorded in the trace", "", pl.String),
     SHORT,
     CATEGORY,
-    Column("op", "op whose launches take most of its time", "", pl.String),
+    Column("op", "op of the launches with most of its time; the launching call where there is no op", "", pl.String),
     Column("module", "nn.Module with most of its time, instances as *; empty where none is recorded", "", pl.String),
     Column("line", "Python line with most of its time; empty where none is recorded", "", pl.String),
     Column("grid", "blocks", "", pl.String),

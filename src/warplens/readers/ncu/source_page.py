@@ -193,10 +193,15 @@ def _whole(text: str) -> int:
     return int(number or 0)
 
 
-def launches_of(pages: Iterable[SourcePage]) -> list[SourceSection]:
-    """One section per launch, from pages of the same report: instructions of one view, their lines from the other."""
+def launches_of(pages: Iterable[SourcePage], launches: int = 0) -> list[SourceSection]:
+    """One section per launch, from pages of the same report: instructions of one view, their lines from the other.
+
+    `launches` is how many there are, where another page says so.
+    """
     sections = [section for page in pages for section in page.sections if section.instructions]
     plain = [section for section in sections if not section.has_lines]
+    if len(plain) != launches:
+        plain = _printed_once(plain)
     lined = [section for section in sections if section.has_lines]
     if not plain:
         return [replace(section, instructions=sorted(section.instructions, key=_address)) for section in lined]
@@ -204,6 +209,13 @@ def launches_of(pages: Iterable[SourcePage]) -> list[SourceSection]:
     for section in lined:
         waiting.setdefault(section.kernel, []).append(section)
     return [_with_lines(section, waiting.get(section.kernel, [])) for section in plain]
+
+
+def _printed_once(sections: list[SourceSection]) -> list[SourceSection]:
+    """Nsight Compute 2025.3 prints each launch twice where nvcc compiled the kernel with -lineinfo."""
+    pairs = list(zip(sections[::2], sections[1::2], strict=False))
+    is_twice = len(sections) == 2 * len(pairs) and all(one == other for one, other in pairs)
+    return [one for one, _ in pairs] if is_twice else sections
 
 
 def _with_lines(section: SourceSection, waiting: list[SourceSection]) -> SourceSection:
@@ -223,7 +235,7 @@ def _address(instruction: MachineInstruction) -> int:
 
 def with_source(pages: Pages, source_pages: Sequence[SourcePage]) -> Pages:
     """The launches with their instructions; where no other page has launches, those of the source page."""
-    sections = launches_of(source_pages)
+    sections = launches_of(source_pages, len(pages.launches))
     if not sections:
         return pages
     launches = pages.launches or [_launch(number, section) for number, section in enumerate(sections)]
