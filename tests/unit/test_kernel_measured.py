@@ -324,3 +324,21 @@ def test_samples_in_tritons_own_functions_count_where_only_one_line_calls_them(
     join = joined(FACTS, [profile(MeasuredKernel("product", 1, 10_000, samples=sampled))], code=code)
     places = [(Path(line.file).name, line.line, line.samples) for line in join.samples]
     assert sorted(places) == sorted(lines) and join.sample_count == 100
+
+
+def test_another_version_of_a_library_is_known_by_the_text_of_its_lines(tmp_path: Path) -> None:
+    library = tmp_path / "triton" / "language" / "standard.py"
+    library.parent.mkdir(parents=True)
+    library.write_text("\n\n    return core.maximum(a, b)\n    return a + b\n")
+    code = [
+        Instruction(name, "", (SourcePlace(str(library), line), SourcePlace(FILE, caller)))
+        for name, line, caller in (("FMNMX", 3, LINES["a"]), ("FADD", 4, LINES["b"]), ("FADD", 4, LINES["c"]))
+    ]
+    sampled = (
+        replace(at(170, 60), source="return core.maximum(a, b)"),
+        replace(at(263, 30), source="return a + b"),
+        replace(at(3, 10), source="return something_else(a)"),
+    )
+    join = joined(FACTS, [profile(MeasuredKernel("product", 1, 10_000, samples=sampled))], code=code)
+    places = [(Path(line.file).name, line.line, line.samples) for line in join.samples]
+    assert places == [("product.py", LINES["a"], 60), ("standard.py", 263, 30), ("standard.py", 3, 10)]

@@ -42,6 +42,8 @@ class LineSamples:
     file: str = ""
     line: int = 0
     function: str = ""
+    source: str = ""
+    """Its text, where that was recorded."""
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,7 @@ class StalledLine:
     file: str | None
     line: int | None
     function: str | None
+    source: str | None
     samples: int | None
     stalled_samples: int | None
 
@@ -166,6 +167,7 @@ def _samples(table: Table) -> dict[str, tuple[LineSamples, ...]]:
                 file=line.file or "",
                 line=line.line or 0,
                 function=line.function or "",
+                source=(line.source or "").strip(),
             )
         )
     return {kernel: tuple(own) for kernel, own in lines.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -168,23 +169,26 @@ def _gpu(facts: KernelFacts, profile: Measured, card: str | None) -> tuple[Gpu, 
 def _at_callers(samples: tuple[LineSamples, ...], code: Iterable[Instruction]) -> tuple[LineSamples, ...]:
     """The samples with those of Triton's own functions on the line that calls them, where only one does.
 
-    A file of another version has other lines: where one of its sampled lines has no code here, all stay where they are.
+    A file of another version has other lines. Where the profile has no texts of them to compare, all stay where they
+    are unless every sampled line of the file has code here.
     """
-    callers: dict[tuple[str, int], set[tuple[str, int]]] = {}
+    callers: dict[tuple[str, int | str], set[tuple[str, int]]] = {}
     for instruction in code:
         inner, caller = next(iter(instruction.frames), None), instruction.place
         if inner is not None and caller is not None and inner != caller:
-            callers.setdefault((_file_name(inner.file), inner.line), set()).add((caller.file, caller.line))
+            for key in (inner.line, linecache.getline(inner.file, inner.line).strip()):
+                callers.setdefault((_file_name(inner.file), key), set()).add((caller.file, caller.line))
     library = {file for file, _ in callers}
-    places = {(_file_name(sample.file), sample.line) for sample in samples}
+    places = {(_file_name(sample.file), sample.line) for sample in samples if not sample.source}
     others = {file for file, line in places if file in library and (file, line) not in callers}
     recorded = {_file_name(sample.file): sample.file for sample in samples}
     moved = []
     for sample in samples:
-        own = callers.get((_file_name(sample.file), sample.line), set())
-        if len(own) == 1 and _file_name(sample.file) not in others:
+        name = _file_name(sample.file)
+        own = callers.get((name, sample.source or sample.line), set())
+        if len(own) == 1 and name not in others:
             ((file, line),) = own
-            sample = replace(sample, file=recorded.get(_file_name(file), file), line=line)
+            sample = replace(sample, file=recorded.get(_file_name(file), file), line=line, source="")
         moved.append(sample)
     return _by_line(moved)
 
@@ -207,11 +211,9 @@ def _merged(lines: Sequence[LineSamples], file: str, line: int, function: str) -
     for name, count in (reason for line_samples in lines for reason in line_samples.reasons):
         reasons[name] = reasons.get(name, 0) + count
     ordered = tuple(sorted(reasons.items(), key=lambda reason_count: (-reason_count[1], reason_count[0])))
-    samples, stalled = (
-        sum(reason_count.samples for reason_count in lines),
-        sum(reason_count.stalled for reason_count in lines),
-    )
-    return LineSamples(samples, stalled, ordered, file, line, function)
+    samples, stalled = sum(part.samples for part in lines), sum(part.stalled for part in lines)
+    source = next((part.source for part in lines if part.source), "")
+    return LineSamples(samples, stalled, ordered, file, line, function, source)
 
 
 def _strays(facts: KernelFacts, samples: Sequence[LineSamples]) -> list[str]:

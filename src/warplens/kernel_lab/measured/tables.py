@@ -183,7 +183,7 @@ def _stall_rows(check: KernelCheck, measurements: KernelMeasurements) -> Iterato
             "place": f"{place[0]}:{place[1]}" if sample.line else WHOLE,
             "file": place[0] if sample.line else None,
             "line": sample.line or None,
-            "source": own.source if own else None,
+            "source": (own.source if own else sample.source) or None,
             **_waits(sample),
             "percent": 100 * share,
             "time_us": measurements.total_us * share or None,
