@@ -29,6 +29,7 @@ PYTHON, SHADOW, SAMPLED = (PROTON / f"{name}.hatchet.gz" for name in ("tree_pyth
 SCOPES, META = PROTON / "scopes.hatchet.gz", PROTON / "launch_metadata.hatchet.gz"
 CALLS = SAMPLES / "execution_trace" / "mlp_train.et.json.gz"
 COUNTERS = SAMPLES / "ncu" / "ops_raw.csv.gz"
+LINES, SOURCE_PAGE = PROTON / "sampled_lines.hatchet.gz", SAMPLES / "ncu" / "kernels_lines.csv.gz"
 RECORDED = SAMPLES / "jax" / "transformer_step.xplane.pb.gz"
 PROFILES = [*sorted(PROTON.glob("*.hatchet*.gz")), *sorted((SAMPLES / "ncu").glob("*.csv.gz")), CALLS]
 LOOKS = ((1280, False), (1920, True))
@@ -98,8 +99,8 @@ def test_it_opens_with_what_the_profile_has(
 ) -> None:
     page = in_sight(look(written(profile), width=width, dark=dark))
     known = opened(profile)
-    has_times = int(known.paths.tree.total_ns[0]) > 0
-    assert titles(page) == SECTIONS[0 if has_times else 1 :]
+    has_bars = int(known.paths.tree.total_ns[0]) > 0 or known.table("stalls").frame["line"].count() > 0
+    assert titles(page) == SECTIONS[0 if has_bars else 1 :]
     assert page.page.locator(".verdict").inner_text() == known.verdict()
     badges = page.page.locator(".badge").all_inner_texts()
     assert [row["message"] in badge for row, badge in zip(known.table("quality").to_dicts(), badges, strict=True)]
@@ -294,6 +295,21 @@ def test_categories_and_kernels_as_bars(written: Written, look: Show) -> None:
     rows = known.table("kernels").to_dicts()
     alike = sum(row["kernel_category"] == categories[1]["kernel_category"] for row in rows)
     assert page.page.locator(".tv-shown").inner_text() == f"{alike} of {len(rows)} rows"
+    page.assert_quiet()
+
+
+@pytest.mark.parametrize("profile", [LINES, SOURCE_PAGE], ids=["proton", "ncu"])
+def test_sampled_lines_as_bars_lead_to_their_rows(profile: Path, written: Written, look: Show) -> None:
+    page, known = look(written(profile)), opened(profile)
+    rows = [row for row in known.table("stalls").to_dicts() if row["line"] is not None]
+    lines = page.page.locator("#categories .breakdown > div").filter(has_text="Samples by source line")
+    shown = [lines.locator("th").nth(at).inner_text() for at in range(12)]
+    assert shown == [f"{row['file'].rpartition('/')[2]}:{row['line']}" for row in rows[:12]]
+    second = lines.locator("tr").nth(1)
+    assert rows[1]["top_stall"].replace("_", " ") in second.inner_text()
+    assert (rows[1]["source"] or "").strip() in (second.get_attribute("title") or "")
+    second.get_by_role("button").click()
+    assert page.page.locator(".tv-about strong").inner_text() == "stalls"
     page.assert_quiet()
 
 

@@ -80,7 +80,7 @@ def test_every_kind_shows_its_verdict_and_the_names_of_its_tables(tmp_path: Path
 def test_every_kind_has_a_short_repr_of_one_line(tmp_path: Path) -> None:
     shown = {kind: repr(make(tmp_path)) for kind, make in KINDS.items()}
     assert shown["trace"].startswith("<Profile trace.json: 0 steps, ")
-    assert shown["call paths"] == "<PathsProfile scopes.hatchet.gz: 5 call paths, 8 tables>"
+    assert shown["call paths"] == "<PathsProfile scopes.hatchet.gz: 5 call paths, 9 tables>"
     assert shown["comparison"] == "<Comparison trace.json and trace.json: two traces, 11 tables>"
     assert shown["kernel check"] == "<OpenedCheck facts.json: 1 compilation, 7 tables>"
     assert shown["kernel trace"] == "<OpenedKernelTrace trace.wkt: 1 launch, 5 tables>"

@@ -13,6 +13,7 @@ import polars as pl
 from warplens.analyses import Options
 from warplens.analyses.paths import FORMAT_TABLES, PATH_TABLES, PathWorkspace, shown_tree
 from warplens.analyses.paths.gpu_lookup import gpu_of
+from warplens.analyses.paths.stalls import PREFIX
 from warplens.analyses.trees.rates import EXCLUSIVE
 from warplens.categories import OTHER, load_categorizer
 from warplens.errors import UsageError
@@ -123,7 +124,9 @@ class PathsProfile(TablesOnDemand):
         """What a profile without GPU times contains."""
         tree = self.paths.tree
         calls = [f"{int(tree.total_count[0]):,} calls"] if tree.total_count[0] else []
-        metrics = list(dict.fromkeys(name.removesuffix(EXCLUSIVE) for name in tree.metrics))
+        metrics = list(
+            dict.fromkeys(name.removesuffix(EXCLUSIVE) for name in tree.metrics if not name.startswith(PREFIX))
+        )
         return ", ".join([*calls, *metrics[:MOST_METRICS]]) or "nothing"
 
     def _device_name(self, device: Device) -> str:

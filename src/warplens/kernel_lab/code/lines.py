@@ -35,7 +35,7 @@ def code_lines(
     narrow = [suggestion for suggestion in check.suggestions if suggestion.code in ("WK102", "WK107", "WK122")]
     places = [place for suggestion in narrow for place in suggestion.places]
     blamed = {(place.file, place.line) for place in places if place is not None}
-    for file, line in sorted({*code, *noted_places(facts)}):
+    for file, line in sorted({*code, *noted_places(facts), *sampled.places(facts.file)}):
         line_code = code.get((file, line), _Code())
         yield CodeLine(
             place=CodePlace(file_number(file), line),
@@ -73,6 +73,10 @@ class _Samples:
             key = (PurePath(sample.file.replace("\\", "/")).name, sample.line)
             self._counts[key] += sample.samples
             self._waits.setdefault(key, Counter()).update(dict(sample.reasons))
+
+    def places(self, file: str) -> set[Key]:
+        """The sampled lines of a file, also those that have no code in this compilation."""
+        return {(file, line) for name, line in self._counts if line and name == PurePath(file).name}
 
     def percent(self, file: str, line: int) -> float | None:
         return 100 * self._counts[PurePath(file).name, line] / self._total if self._total else None

@@ -1,11 +1,16 @@
-// Where the GPU time of a profile without a timeline went: by kernel category, and by kernel.
+// Where the GPU time of a profile without a timeline went: by kernel category, by kernel, and in kernels that were
+// sampled by source line.
 import type { App, View } from "../app";
 import { h, replace } from "../../shared/dom";
-import { formatMs, formatPlural } from "../../shared/format";
+import { formatMs, formatPercent, formatPlural } from "../../shared/format";
 import { barList, categoryList, categoryParts, showBar, type Bar } from "./steps";
 
-/** Whether there is any time to show. */
+/** Whether there is any time to show, or lines that wait. */
 export function hasCategories(app: App): boolean {
+  return hasTimes(app) || sampledRows(app).length > 0;
+}
+
+function hasTimes(app: App): boolean {
   return (
     app.hasTable("kernel_categories") &&
     app
@@ -20,8 +25,15 @@ export function mountCategories(host: HTMLElement, app: App): View {
   const lists = h("div", { class: "breakdown" });
   host.append(bar, lists);
   const show = (): void => {
-    showBar(bar, app, categoryParts(app, 100));
-    replace(lists, categoryList(app), app.hasTable("kernels") && kernelList(app));
+    const times = hasTimes(app);
+    bar.hidden = !times;
+    if (times) showBar(bar, app, categoryParts(app, 100));
+    replace(
+      lists,
+      times && categoryList(app),
+      times && app.hasTable("kernels") && kernelList(app),
+      sampledRows(app).length > 0 && lineList(app),
+    );
   };
   show();
   return {
@@ -53,4 +65,29 @@ function kernelList(app: App): HTMLElement {
   bars.sort((a, b) => b.percent - a.percent);
   const note = "All calls of a kernel together; click for who called it.";
   return barList("GPU time by kernel", note, bars, "No kernel is in this profile.", () => app.go({ to: "table", table: "kernels" }));
+}
+
+/** The rows of `stalls` that have a line: those with most samples first, as in the table. */
+function sampledRows(app: App): number[] {
+  if (!app.hasTable("stalls")) return [];
+  const lines = app.wholeTable("stalls").column("line").values;
+  return Array.from(lines, (_, row) => row).filter((row) => lines[row] > 0);
+}
+
+function lineList(app: App): HTMLElement {
+  const table = app.wholeTable("stalls");
+  const bars = sampledRows(app).map((row): Bar => {
+    const [file, reason] = [table.text("file", row), table.text("top_stall", row)];
+    const line = table.textOf(table.column("line"), row);
+    return {
+      name: `${file.split(/[\\/]/).at(-1)}:${line}`,
+      percent: table.number("percent", row),
+      colour: "var(--accent)",
+      figures: reason ? `${reason.replaceAll("_", " ")} ${formatPercent(table.number("top_stall_percent", row))}` : "",
+      title: [table.text("source", row).trim(), `${table.text("kernel_short", row)} · ${file}`].filter(Boolean).join("\n"),
+      go: () => app.go({ to: "table", table: "stalls", row }),
+    };
+  });
+  const note = "Shares of all samples of warps, with what they waited for most; point at a line for its text.";
+  return barList("Samples by source line", note, bars, "", () => app.go({ to: "table", table: "stalls" }));
 }
