@@ -208,15 +208,18 @@ def test_samples_are_shown_at_their_lines(compiled: Mapping[tuple[str, str], Art
     artefacts = compiled["softmax", "sm90"]
     facts = extract(artefacts)
     line = facts.accesses[0].place.line
+    above = line - 9  # nothing was compiled from that line
     sampled = (
         LineSamples(30, 20, (("long_scoreboard", 15), ("wait", 5)), "C:\\there\\softmax.py", line),
-        LineSamples(10, 5, (("wait", 5),), "/elsewhere/softmax.py", line + 1),
+        LineSamples(6, 5, (("wait", 5),), "/elsewhere/softmax.py", line + 1),
+        LineSamples(4, 4, (("drain", 4),), "/elsewhere/softmax.py", above),
     )
     measured = KernelMeasurements(("softmax_kernel",), "run.hatchet", 4, 80_000, 50.0, samples=sampled)
     (check,) = kernel_code(CheckResult((KernelCheck(facts, (), 0, artefacts, measured=measured),))).checks
     by_line = {line_code.place.line: line_code for line_code in check.lines}
     assert (by_line[line].sample_percent, by_line[line].waits) == (75.0, (("long_scoreboard", 75.0), ("wait", 25.0)))
-    assert by_line[line + 1].sample_percent == 25.0 and by_line[line + 2].sample_percent == 0.0
+    assert by_line[line + 1].sample_percent == 15.0 and by_line[line + 2].sample_percent == 0.0
+    assert (by_line[above].sample_percent, by_line[above].instructions) == (10.0, 0)
     assert ("measured", "20.00 µs") in {(fact.name, fact.value) for fact in check.facts}
     assert check_of(artefacts).lines[0].sample_percent is None
 

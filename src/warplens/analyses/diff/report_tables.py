@@ -14,7 +14,7 @@ NUMBER_KEYS: Final = frozenset({"step", "stream", "device", "line", "depth", "ra
 """Numbers that say which row it is."""
 RESULTS: Final = frozenset(
     {"kernels", "evidence", "advice", "proof", "title", "place", "places", "message", "bound", "peak_op", "modules",
-     "lines", "before", "after", "host_activity", "host_op", "host_frame", "after_op"}
+     "lines", "before", "after", "host_activity", "host_op", "host_frame", "after_op", "top_stall", "source"}
 )  # fmt: skip
 """Texts that are findings about a row and may differ between two runs of it."""
 UNITS: Final = {"us": "us", "ms": "ms", "percent": "%", "bytes": "bytes", "tflops": "TFLOP/s", "tbps": "TB/s"}
