@@ -162,7 +162,7 @@ def test_equal_launches_are_not_one_where_the_counters_say_how_many_there_are() 
     assert len(launches_of([page])) == 1 and len(launches_of([page], launches=2)) == 2
 
 
-@pytest.mark.parametrize("source", ['f("a", "b")', 'x, "y"', 'print("","")', "", "#"])
+@pytest.mark.parametrize("source", ["x = 1  # \x0c\u2028", 'f("a", "b")', 'x, "y"', 'print("","")', "", "#"])
 def test_the_text_of_a_line_may_hold_quotes_and_commas(source: str) -> None:
     text = lines_page("k", line(5, source), instruction(0x10, 4, long_sb=4))
     assert stalls(text) == [("k", 5, 4, 4, "long_scoreboard")]

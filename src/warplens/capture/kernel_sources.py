@@ -77,7 +77,7 @@ def _lines_of(file: Path, wanted: set[int]) -> dict[str, str]:
     try:
         if not file.is_file() or file.stat().st_size > LARGEST_BYTES:
             return {}
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = file.read_text(encoding="utf-8", errors="replace").split("\n")  # as compilers count lines
     except (OSError, ValueError):
         return {}
     return {str(number): lines[number - 1] for number in sorted(wanted) if 0 < number <= len(lines)}

@@ -181,6 +181,7 @@ def _cut(trace: Path) -> None:
     """Keep the first events of a trace, which has them in the order of the launches, on one line."""
     with trace.open("r+b") as stream:
         end = stream.read(LARGEST_REGIONS).rfind(EVENT_START)
-        stream.truncate(end)
-        stream.seek(end)
-        stream.write(b"}]}")
+        if end > 0:
+            stream.truncate(end)
+            stream.seek(end)
+            stream.write(b"}]}")

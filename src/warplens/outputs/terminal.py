@@ -60,25 +60,8 @@ KEPT = {
     "memory_timeline": ("start_ms", "allocated_bytes", "reserved_bytes"),
     "memory_failures": ("requested_bytes", "device_free_bytes", "allocated_bytes", "cause", "line"),
     "fragmentation": ("moment", "pool", "reserved_bytes", "used_bytes", "cache_bytes", "lost_bytes"),
-    "counter_instructions": (
-        "instruction",
-        "percent",
-        "top_stall",
-        "kernel_short",
-        "samples",
-        "top_stall_percent",
-        "file",
-    ),
-    "measured_kernels": (
-        "op",
-        "percent",
-        "line",
-        "top_stall",
-        "dram_percent",
-        "module",
-        "sm_percent",
-        "tensor_percent",
-    ),
+    "counter_instructions": ("instruction", "percent", "kernel_short", "id", "top_stall", "samples", "executed"),
+    "measured_kernels": ("op", "percent", "line", "top_stall", "dram_percent", "module", "sm_percent"),
     "stalls": ("kernel_short", "file", "percent", "top_stall", "top_stall_percent", "source", "samples"),
 }
 # Tables of one GPU as a rule: a device that is the same in all rows need not be named.

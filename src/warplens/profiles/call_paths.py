@@ -124,9 +124,8 @@ class PathsProfile(TablesOnDemand):
         """What a profile without GPU times contains."""
         tree = self.paths.tree
         calls = [f"{int(tree.total_count[0]):,} calls"] if tree.total_count[0] else []
-        metrics = list(
-            dict.fromkeys(name.removesuffix(EXCLUSIVE) for name in tree.metrics if not name.startswith(PREFIX))
-        )
+        named = (name.removesuffix(EXCLUSIVE) for name in tree.metrics if not name.startswith(PREFIX))
+        metrics = list(dict.fromkeys(named))
         return ", ".join([*calls, *metrics[:MOST_METRICS]]) or "nothing"
 
     def _device_name(self, device: Device) -> str:

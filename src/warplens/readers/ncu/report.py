@@ -55,14 +55,15 @@ class DumpedLaunch(msgspec.Struct, frozen=True):
 
 
 def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
-    ncu, module = shutil.which("ncu"), importlib.util.find_spec("ncu_report")
-    if ncu is None and (module is None or module.origin is None):
+    ncu, spec = shutil.which("ncu"), importlib.util.find_spec("ncu_report")
+    module = spec.origin if spec is not None else None
+    if ncu is None and module is None:
         what = "an Nsight Compute report (.ncu-rep), which only NVIDIA's tools can read"
         raise FormatError(what, where=meta.source, hint=EXPORT)
     with stored_report(text, "report.ncu-rep") as report:
         if ncu is not None:
             return _printed(ncu, report, meta, notes)
-        return _dumped(str(module and module.origin), report, meta, notes)
+        return _dumped(Path(str(module)), report, meta, notes)
 
 
 def _printed(ncu: str, report: Path, meta: Meta, notes: list[Note]) -> CallPaths:
@@ -88,9 +89,9 @@ def _printed(ncu: str, report: Path, meta: Meta, notes: list[Note]) -> CallPaths
     return call_paths(with_source(pages, views), lines, meta, notes)
 
 
-def _dumped(module: str, report: Path, meta: Meta, notes: list[Note]) -> CallPaths:
+def _dumped(module: Path, report: Path, meta: Meta, notes: list[Note]) -> CallPaths:
     """From what NVIDIA's module reads of a report, in another process."""
-    command = [sys.executable, "-I", report_dump.__file__, str(Path(module).parent), str(report)]
+    command = [sys.executable, "-I", report_dump.__file__, str(module.parent), str(report)]
     try:
         dumped = msgspec.json.decode(output_of(command, meta.source, EXPORT), type=list[DumpedLaunch])
     except msgspec.DecodeError as error:

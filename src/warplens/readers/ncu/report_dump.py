@@ -94,7 +94,7 @@ def _instructions(action: Any, metrics: Mapping[str, Any]) -> list[dict[str, Any
 def _source_lines(action: Any, instructions: list[dict[str, Any]]) -> list[tuple[str, int, str]]:
     wanted = {(instruction["file"], instruction["line"]) for instruction in instructions if instruction["line"]}
     try:
-        texts = {name: content.splitlines() for name, content in action.source_files().items()}
+        texts = {name: content.split("\n") for name, content in action.source_files().items()}
     except Exception:  # noqa: BLE001 - a report without imported sources; the module raises what its C++ does
         return []
     return [

@@ -83,7 +83,7 @@ def read_source_page(text: str) -> SourcePage:
     """The launches of a source page in either view."""
     page = SourcePage()
     reader = _PageReader(page)
-    lines = text.lstrip("\ufeff").splitlines()
+    lines = text.lstrip("\ufeff").rstrip().split("\n")  # a source line may hold other marks of a line's end
     for number, line in enumerate(lines):
         if line.startswith('"') and not reader.add(_fields(line)):
             page.damaged += number < len(lines) - 1
@@ -96,7 +96,7 @@ def _fields(line: str) -> list[str]:
     >>> _fields('"40","values = tl.load(x, other=-float("inf"))","-"')
     ['40', 'values = tl.load(x, other=-float("inf"))', '-']
     """
-    return line.rstrip(", \t").removeprefix('"').removesuffix('"').split(SEPARATOR)
+    return line.rstrip(", \t\r").removeprefix('"').removesuffix('"').split(SEPARATOR)
 
 
 class _PageReader:
