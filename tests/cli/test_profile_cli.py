@@ -266,6 +266,9 @@ def test_a_program_that_ends_without_finalize_still_leaves_its_profile(folder: P
     (["--ranks", "some", "train.py"], "--ranks 'some'"),
     (["-o", "train.py", "train.py"], "train.py is an input of this command"),
     (["--backend", "jax", "--data", "tree", "train.py"], "records traces only"),
+    (["--mode", "cycles", "train.py"], "modes of Proton: pcsampling, instrumentation, mma"),
+    (["--backend", "torch", "--mode", "pcsampling", "train.py"], "the backend torch has no modes"),
+    (["--mode", "pcsampling", "--data", "trace", "train.py"], "no instruction samples"),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_one_line(folder: Path, words: list[str], told: str) -> None:
     done = profile(folder, *words)
