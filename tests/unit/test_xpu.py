@@ -92,6 +92,8 @@ def test_copies_have_their_direction_and_memory(profile: warplens.Profile) -> No
     assert {(row["op"], row["way"], row["memory"], row["bytes"]) for row in rows} == {
         ("aten::copy_", "to GPU", "pageable", 1 << 20),
         ("aten::to", "to host", "pinned", 1 << 19),
+        ("aten::clone", "on the GPU", None, 1 << 20),
+        ("aten::zero_", "memset", None, 1 << 12),
     }
 
 

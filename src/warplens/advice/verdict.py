@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import polars as pl
 
@@ -31,9 +31,11 @@ from warplens.model.iteration_marks import parse_mark
 from warplens.model.table import Table
 from warplens.units import format_short_ms, listed
 
+Findings: TypeAlias = Callable[[], Sequence[Finding]]
+SYNC: Final = "host sync"
 BECAUSE: Final = {
     "host busy": "the host is still preparing the next launch",
-    "host sync": "the host waits for the GPU before it continues",
+    SYNC: "the host waits for the GPU before it continues",
     "memory allocation": "the host is allocating memory",
     "kernel loading": "the host is loading kernels",
     "data loading": "the host waits for data",
@@ -56,10 +58,10 @@ EARLIER_SHARE: Final = 0.05
 """From this share of the time on, waits for work from before the recording are named."""
 
 
-def verdict(tables: Mapping[str, Table], bounds: StepBounds | None = None, findings: Sequence[Finding] = ()) -> str:
+def verdict(tables: Mapping[str, Table], bounds: StepBounds | None = None, findings: Findings = list) -> str:
     """With the `bounds` of the step, what limits it; without, what the GPU's busy and idle time suggests.
 
-    The `findings`, largest gain first, tell whether the host prepares work late because it waited for the GPU.
+    The `findings`, largest gain first, say whether the host prepares work late because it waited for the GPU.
     """
     figures = TraceFigures(tables, bounds=bounds)
     if not figures.measures:
@@ -70,7 +72,7 @@ def verdict(tables: Mapping[str, Table], bounds: StepBounds | None = None, findi
     return f"{served} {limit}" if (served := serving_sentence(tables)) else limit
 
 
-def _by_bounds(figures: TraceFigures, bounds: StepBounds, findings: Sequence[Finding]) -> str:
+def _by_bounds(figures: TraceFigures, bounds: StepBounds, findings: Findings) -> str:
     """`Host-bound: 21.4 ms a step; a faster GPU would save 0.2 ms, a faster host up to 15.6 ms; …`."""
     limiting, savings = limits(bounds), _savings(bounds, limits(bounds))
     about, whole = "about " if bounds.is_estimated else "", _amount(bounds.plain_ms, bounds)
@@ -112,7 +114,7 @@ def _amount(ms: float, bounds: StepBounds) -> str:
     return "nothing" if text == nothing else text
 
 
-def _more(figures: TraceFigures, limiting: tuple[str, ...], findings: Sequence[Finding]) -> str:
+def _more(figures: TraceFigures, limiting: tuple[str, ...], findings: Findings) -> str:
     """Why the GPU waits where the host limits the step; what it does where it is the limit itself.
 
     A host that waits for the GPU has no launches ahead of it afterwards: what it prepares then is idle time of the
@@ -121,9 +123,9 @@ def _more(figures: TraceFigures, limiting: tuple[str, ...], findings: Sequence[F
     if HOST in limiting:
         times = ((idle.cause, idle.percent_of_idle) for idle in figures.idle_causes if idle.cause not in NOT_THE_HOST)
         cause = largest_cause(times)
-        first = next((finding.code for finding in findings if finding.code in IDLE_RULES), "")
-        if first == SYNCHRONISING and KIND_OF_CAUSE.get(cause) == "launch":
-            cause = "host sync"
+        if KIND_OF_CAUSE.get(cause) == "launch" and any(idle.cause == SYNC for idle in figures.idle_causes):
+            first = next((finding.code for finding in findings() if finding.code in IDLE_RULES), "")
+            cause = SYNC if first == SYNCHRONISING else cause
         is_idle = figures.percent("idle") >= THRESHOLDS.idle_percent and cause
         return f"; the GPU is idle mostly because {BECAUSE[cause]}" if is_idle else ""
     is_told = GPU in limiting and COMMUNICATION not in limiting and not _has_phases(figures)

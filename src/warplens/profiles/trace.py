@@ -292,7 +292,7 @@ class Profile(TablesOnDemand):
         """One sentence on what limits the time, and on where it goes; why memory ran out, where it did, before it."""
         from warplens.advice import verdict
 
-        limit = verdict(self._advice_tables(), self.bounds, self._findings)
+        limit = verdict(self._advice_tables(), self.bounds, self.findings)
         return " ".join(filter(None, (self._out_of_memory(), limit)))
 
     def _out_of_memory(self) -> str:
