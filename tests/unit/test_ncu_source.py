@@ -142,6 +142,17 @@ def test_another_file_of_the_same_launch_is_not() -> None:
     assert len(launches_of([read_source_page(text)])) == 1
 
 
+def test_an_inlined_instruction_counts_once_at_its_own_line() -> None:
+    """As nvcc's kernels are listed: below the function's line and below the one that calls it, all of them twice."""
+    own, called = instruction(0x20, 9, long_sb=9), instruction(0x10, 4, long_sb=4)
+    text = lines_page("k", line(3, "return x * 2;"), own * 2, line(6, "y = twice(x);"), (called + own) * 2)
+    assert stalls(text) == [("k", 3, 9, 9, "long_scoreboard"), ("k", 6, 4, 4, "long_scoreboard")]
+    (counters,) = (table for table in read(text).extra if table.name == "counters")
+    assert counters.frame["instructions"].to_list() == [2]
+    joined = launches_of([read_source_page(plain("k", sass(0x10, 4), sass(0x20, 9))), read_source_page(text)])
+    assert [instruction.line for instruction in joined[0].instructions] == [6, 3]
+
+
 def plain(kernel: str, *rows: str) -> str:
     return row("Kernel Name", kernel) + row(*HEADER) + "".join(rows)
 
@@ -193,7 +204,13 @@ def test_a_view_without_figures_is_refused_with_the_one_that_has_them(text: str)
     assert "--print-source cuda,sass" in str(raised.value.hint)
 
 
-def test_old_versions_number_instructions_and_name_samples_otherwise() -> None:
-    header = row("#", "Source", "Sampling Data (All)", "Instructions Executed", "stall_wait")
+@pytest.mark.parametrize("name", ["Sampling Data (All)", "Warp Stall Sampling (All Cycles)"])
+def test_old_versions_number_instructions_and_name_samples_otherwise(name: str) -> None:
+    header = row("#", "Source", name, "Instructions Executed", "stall_wait")
     text = row("Kernel Name", "k") + header + row(0, "MOV R1, R2", 5, 64, 5) + row(1, "EXIT", 2, 64, 0)
     assert stalls(text) == [("k", None, 7, 7, "wait")]
+
+
+def test_without_a_column_of_samples_the_reasons_are_added_up() -> None:
+    text = row("Kernel Name", "k") + row("Address", "Source", "stall_wait", "stall_selected") + row("0x10", "NOP", 5, 2)
+    assert stalls(text) == [("k", None, 7, 5, "wait")]

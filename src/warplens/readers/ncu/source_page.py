@@ -1,9 +1,10 @@
 """Nsight Compute's source page: every machine instruction of the profiled kernels, with samples and counters.
 
 `--print-source sass` prints a table per launch; `cuda,sass` prints a table per launch and source file, each line of it
-above its instructions. Instructions have addresses in both: they join the two. A line of the file is a row; the text of
-a source line stands in it as it is, with its quotes, so that rows are split at the quotes around commas. The views
-`cuda` and `ptx` have no figures.
+above its instructions. Instructions have addresses in both: they join the two. `cuda,sass` lists an instruction of an
+inlined function below its own line and below the one that calls it, and can list all of a line twice. A line of the
+file is a row; the text of a source line stands in it as it is, with its quotes, so that rows are split at the quotes
+around commas. The views `cuda` and `ptx` have no figures.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ START: Final = re.compile(
 """The beginning of a table."""
 NO_FIGURES: Final = re.compile(r'^\ufeff?"Line No","Source",?\s*$', re.MULTILINE)
 """The header of the views that show text only."""
-SAMPLES: Final = ("# Samples", "Warp Stall Sampling (All Samples)", "Sampling Data (All)")
+SAMPLES: Final = (
+    "# Samples",
+    "Warp Stall Sampling (All Samples)",
+    "Warp Stall Sampling (All Cycles)",
+    "Sampling Data (All)",
+)
 EXECUTED_METRIC: Final = "smsp__inst_executed.sum"
 STALL_METRIC: Final = "smsp__pcsamp_warps_issue_stalled_"
 REASONS: Final = {
@@ -116,6 +122,8 @@ class _PageReader:
             self._begin(first, SEPARATOR.join(row[1:]))
         elif first in ("Address", "#", "Line No") and "Source" in row:
             self._set_columns(row)
+        elif first == "ID":  # the table of another page begins
+            self.columns = []
         elif not self.columns or not self.page.sections:
             return True
         elif self.columns[0] == "Line No":
@@ -161,8 +169,8 @@ class _PageReader:
             return False
         cells = dict(zip(columns, row, strict=False))
         try:
-            samples = _whole(next((cells[name] for name in SAMPLES if name in cells), ""))
             stalls = Counter({reason: _whole(cells[label]) for label, reason in self.reasons})
+            samples = next((_whole(cells[name]) for name in SAMPLES if name in cells), stalls.total())
             stalls[NO_COLUMN] += max(0, samples - stalls.total())
             numbers = [(name, _number(cells[label])) for label, name in NUMBERS.items() if label in cells]
             instruction = MachineInstruction(
@@ -202,9 +210,9 @@ def launches_of(pages: Iterable[SourcePage], launches: int = 0) -> list[SourceSe
     plain = [section for section in sections if not section.has_lines]
     if len(plain) != launches:
         plain = _printed_once(plain)
-    lined = [section for section in sections if section.has_lines]
+    lined = [_at_one_line(section) for section in sections if section.has_lines]
     if not plain:
-        return [replace(section, instructions=sorted(section.instructions, key=_address)) for section in lined]
+        return lined
     waiting: dict[str, list[SourceSection]] = {}
     for section in lined:
         waiting.setdefault(section.kernel, []).append(section)
@@ -218,6 +226,16 @@ def _printed_once(sections: list[SourceSection]) -> list[SourceSection]:
     return [one for one, _ in pairs] if is_twice else sections
 
 
+def _at_one_line(section: SourceSection) -> SourceSection:
+    """Each instruction once, in order: at its own line, which has fewer instructions than one that calls it."""
+    listed = {(one.file, one.line, one.address) for one in section.instructions}
+    sizes = Counter((file, line) for file, line, _ in listed)
+    own: dict[int, MachineInstruction] = {}
+    for instruction in sorted(section.instructions, key=lambda one: sizes[one.file, one.line]):
+        own.setdefault(instruction.address, instruction)
+    return replace(section, instructions=[own[address] for address in sorted(own)])
+
+
 def _with_lines(section: SourceSection, waiting: list[SourceSection]) -> SourceSection:
     if not waiting:
         return section
@@ -227,10 +245,6 @@ def _with_lines(section: SourceSection, waiting: list[SourceSection]) -> SourceS
         for own in section.instructions
     ]
     return replace(section, instructions=located)
-
-
-def _address(instruction: MachineInstruction) -> int:
-    return instruction.address
 
 
 def with_source(pages: Pages, source_pages: Sequence[SourcePage]) -> Pages:
