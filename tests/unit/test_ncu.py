@@ -484,6 +484,8 @@ def test_a_kernel_without_a_name_keeps_its_time() -> None:
         ('Launch Settings\n"Launch Attribute","Value"\n', "session page"),
         ("==PROF== Connected\n[7] app@127.0.0.1\n  k (1, 1, 1)x(1, 1, 1)\n    Section: Occupancy\n", "not CSV"),
         ("==PROF== Connected\n==ERROR== No kernels were profiled\n", "No kernels were profiled"),
+        ("==ERROR== Unsupported source view combination.\n", "Unsupported source view combination"),
+        ("==WARNING== No lineinfo available to show CUDA-C source related to 'k'.\n", "without source lines"),
         ("==PROF== Connected\n", "without a table"),
         (raw_page({TIME: "us"}), "without kernels"),
     ],

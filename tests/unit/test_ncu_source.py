@@ -214,3 +214,12 @@ def test_old_versions_number_instructions_and_name_samples_otherwise(name: str) 
 def test_without_a_column_of_samples_the_reasons_are_added_up() -> None:
     text = row("Kernel Name", "k") + row("Address", "Source", "stall_wait", "stall_selected") + row("0x10", "NOP", 5, 2)
     assert stalls(text) == [("k", None, 7, 5, "wait")]
+
+
+def test_the_source_page_in_the_file_of_another_page_is_read_too() -> None:
+    raw = gzip.decompress((FOLDER / "kernels_raw.csv.gz").read_bytes()).decode()
+    for text in (raw + LINES, LINES + raw):
+        paths = read(text)
+        assert {"counters", "counter_instructions"} <= {table.name for table in paths.extra}
+        assert not {"damaged", "truncated"} & notes(paths).keys()
+        assert sum(samples for _, line, samples, *_ in stalls(text) if line) == sum(SAMPLES.values())

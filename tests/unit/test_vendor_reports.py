@@ -210,7 +210,7 @@ def test_a_tool_that_fails_is_one_line_with_its_own_words(tool: Tool, tmp_path: 
 
 def test_a_report_without_kernels_says_so(tool: Tool, tmp_path: Path) -> None:
     tool("ncu", "print('==PROF== nothing here')")
-    with pytest.raises(FormatError, match="without kernels"):
+    with pytest.raises(FormatError, match="of which ncu prints no kernels"):
         warplens.open(report(tmp_path, NCU_REPORT, "x.ncu-rep"), cache=False)
 
 

@@ -135,7 +135,15 @@ def _has(*patterns: bytes) -> Callable[[bytes], bool]:
 
 
 def _is_ncu_page(head: bytes) -> bool:
-    words = (b"Process", b"==PROF==", b'"Kernel Name","', b'"File Path","', b'"Line No","')
+    words = (
+        b"Process",
+        b"==PROF==",
+        b"==ERROR==",
+        b"==WARNING==",
+        b'"Kernel Name","',
+        b'"File Path","',
+        b'"Line No","',
+    )
     if not (any(word in head for word in words) or head.startswith((b"\xff\xfe", b"\xfe\xff"))):
         return False
     from warplens.readers.ncu.reader import matches

@@ -40,9 +40,10 @@ from warplens.readers.shared.stored_file import UNFINISHED
 
 EXPORT: Final = "export it with: ncu --page raw --csv --import x.ncu-rep > x.csv"
 SOURCE_EXPORT: Final = "export it with: ncu --page source --print-source cuda,sass --csv --import x.ncu-rep > x.csv"
+SASS_EXPORT: Final = "without lines: ncu --page source --print-source sass --csv --import x.ncu-rep > x.csv"
 UNNAMED: Final = "(kernel without a name)"
 
-_PROFILER_LINE: Final = re.compile(r"^==PROF== ", re.MULTILINE)
+_PROFILER_LINE: Final = re.compile(r"^\ufeff?==(?:PROF|WARNING|ERROR)== ", re.MULTILINE)
 _SUMMARY: Final = re.compile(r'^\ufeff?"?Process ID"?[,;\t][^\n]{0,400}Invocations\b', re.MULTILINE)
 _SESSION: Final = re.compile(r'\A\ufeff?Launch Settings\r?\n"Launch Attribute"')
 _OTHER_PAGES: Final = (
@@ -52,7 +53,8 @@ _OTHER_PAGES: Final = (
     (START, "a source page without instructions", SOURCE_EXPORT),
     (_SESSION, "the session page", EXPORT),
     (re.compile(r"^ +Section: \S", re.MULTILINE), "printed text, not CSV", "add --csv to the command"),
-    (re.compile(r"^==ERROR== [^\n]{1,200}", re.MULTILINE), "only an error message", ""),
+    (re.compile(r"^\ufeff?==ERROR== [^\n]{1,200}", re.MULTILINE), "only an error message", ""),
+    (re.compile(r"^\ufeff?==WARNING== No lineinfo ", re.MULTILINE), "of kernels without source lines", SASS_EXPORT),
 )
 ADDITIVE: Final[dict[str, Callable[[MeasuredLaunch], Decimal | None]]] = {
     "dram_bytes": lambda result: result.dram_bytes,
@@ -72,7 +74,7 @@ def matches(head: bytes) -> bool:
 def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
     decoded = _decode(text)
     pages = read_pages(decoded, wanted)
-    source = read_source_page(decoded) if not pages.kinds and START.search(decoded) else SourcePage()
+    source = read_source_page(decoded) if START.search(decoded) else SourcePage()
     pages = with_source(pages, [source])
     if not pages.launches:
         raise _refusal(decoded, meta, pages)

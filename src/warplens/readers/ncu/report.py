@@ -75,7 +75,8 @@ def _printed(ncu: str, report: Path, meta: Meta, notes: list[Note]) -> CallPaths
 
     pages = read_pages(page("raw", "--print-units", "base"), wanted)
     if not pages.launches:
-        raise FormatError("an Nsight Compute report without kernels", where=meta.source, hint="no kernel was profiled")
+        hint = "no kernel was profiled, or this ncu is older than the report"
+        raise FormatError("an Nsight Compute report of which ncu prints no kernels", where=meta.source, hint=hint)
     rules = {(launch.process, launch.id): launch.rules for launch in read_pages(page("details"), wanted).launches}
     for launch in pages.launches:
         launch.rules = rules.get((launch.process, launch.id), [])
