@@ -223,3 +223,20 @@ def test_the_source_page_in_the_file_of_another_page_is_read_too() -> None:
         assert {"counters", "counter_instructions"} <= {table.name for table in paths.extra}
         assert not {"damaged", "truncated"} & notes(paths).keys()
         assert sum(samples for _, line, samples, *_ in stalls(text) if line) == sum(SAMPLES.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ncu/kernels_sass", "--print-source cuda,sass"),
+        ("proton/pcsampling.hatchet", "TRITON_DISABLE_LINE_INFO=0"),
+        ("ncu/kernels_lines", ""),
+        ("proton/sampled_lines.hatchet", ""),
+        ("proton/tree_shadow.hatchet", ""),
+    ],
+)
+def test_samples_without_lines_are_a_note_that_says_what_lines_need(name: str, words: str) -> None:
+    suffix = ".csv.gz" if name.startswith("ncu") else ".gz"
+    quality = warplens.open(ROOT / "samples" / f"{name}{suffix}", cache=False).table("quality").frame
+    texts = quality.filter(code="no_source_lines")["message"].to_list()
+    assert bool(texts) == bool(words) and all(words in text for text in texts)

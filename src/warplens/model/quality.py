@@ -160,6 +160,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     ),
     "no_gpu_times": (INFO, "no GPU times: only counts by call path, and no kernel table"),
     "no_frames": (INFO, 'no Python frames: no line table (record with context="python")'),
+    "no_source_lines": (INFO, "no samples by line of the kernels' source: {detail}"),
     "profiler_work": (INFO, "{count:GPU event} ({detail} of GPU time) run by the profiler itself, for launch metadata"),
     "bad_metrics": (WARNING, "{count:metric value} not valid; counted as 0 ({detail})"),
     "odd_metrics": (INFO, "{count:metric value} omitted: a text or a list, not a number ({detail})"),

@@ -15,6 +15,14 @@ from warplens.units import format_percent
 
 PROTON_TREE: Final = "Proton call tree"
 """The format of Proton's trees."""
+SAMPLES: Final = "num_samples"
+"""The metric that counts samples of warps, in trees of either profiler."""
+HOW_TO_GET_LINES: Final = {
+    # format: what lines need
+    PROTON_TREE: "Triton's need TRITON_DISABLE_LINE_INFO=0 before they are compiled, and a recording that "
+    "begins before their first launch",
+    "ncu": "the source page has lines with --print-source cuda,sass, of kernels that are compiled with -lineinfo",
+}
 
 
 def quality(work: PathWorkspace) -> Table:
@@ -26,6 +34,8 @@ def quality(work: PathWorkspace) -> Table:
 def _limits(work: PathWorkspace) -> list[Note]:
     """What such a profile lacks. Only Proton can record Python frames."""
     frames = [] if "python" in work.tree.kind or work.paths.meta.format != PROTON_TREE else [Note("no_frames")]
+    if SAMPLES in work.tree.metrics and "line" not in work.tree.kind and work.paths.meta.format in HOW_TO_GET_LINES:
+        frames.append(Note("no_source_lines", detail=HOW_TO_GET_LINES[work.paths.meta.format]))
     if work.gpu_total_ns:
         return [Note("no_timeline"), *frames]
     return frames if work.paths.quality.has("no_gpu") else [Note("no_gpu_times"), *frames]

@@ -8,14 +8,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.paths.quality import PROTON_TREE
+from warplens.analyses.paths.quality import HOW_TO_GET_LINES, PROTON_TREE, SAMPLES
 from warplens.analyses.paths.workspace import PathWorkspace
 from warplens.analyses.work.modules import frame_parts
 from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
 from warplens.model.tree import Floats
 
-SAMPLES: Final = "num_samples"
 STALLED: Final = "num_stalled_samples"
 PREFIX: Final = "stalled_"
 NO_WAIT: Final = "stalled_selected"
@@ -25,12 +24,6 @@ HOW_TO_SAMPLE: Final = {
     # format: where such samples are, or come from
     PROTON_TREE: ' (Proton records them with mode="pcsampling")',
     "ncu": ": Nsight Compute's are in the table counter_stalls, where its raw page was read",
-}
-HOW_TO_GET_LINES: Final = {
-    # format: what lines need
-    PROTON_TREE: "those of Triton need TRITON_DISABLE_LINE_INFO=0 before they are compiled, and a recording that "
-    "begins before their first launch",
-    "ncu": "the source page has lines with --print-source cuda,sass, of kernels that are compiled with -lineinfo",
 }
 MOST_NAMED: Final = 3
 COLUMNS = (
