@@ -310,6 +310,8 @@ def test_sampled_lines_as_bars_lead_to_their_rows(profile: Path, written: Writte
     assert (rows[1]["source"] or "").strip() in (second.get_attribute("title") or "")
     second.get_by_role("button").click()
     assert page.page.locator(".tv-about strong").inner_text() == "stalls"
+    heads = page.js("() => [...document.querySelectorAll('.tv-heads > *')].map(head => head.dataset.column)")
+    assert heads[:4] == ["line", "file", "kernel_short", "percent"] and heads[-1] == "kernel"
     page.assert_quiet()
 
 

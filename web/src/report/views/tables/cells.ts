@@ -26,7 +26,7 @@ export function shownColumns(table: Table): Column[] {
   const late = (name: string): boolean => LAST.has(name) || (name === "kernel" && table.has("kernel_short"));
   const [short, kernel] = ["kernel_short", "kernel"].map((name) => table.columns.findIndex((column) => column.name === name));
   const columns = table.columns.slice();
-  if (short >= 0 && kernel >= 0) [columns[short], columns[kernel]] = [columns[kernel], columns[short]];
+  if (kernel >= 0 && short > kernel) [columns[short], columns[kernel]] = [columns[kernel], columns[short]];
   const first = FIRST[table.name] ?? [];
   const rank = ({ name }: Column): number => (late(name) ? 2 : first.includes(name) ? 0 : 1);
   const position = ({ name }: Column): number => (first.includes(name) ? first.indexOf(name) : 0);
