@@ -9,13 +9,14 @@ import os
 import re
 import shutil
 import sys
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from support import ROOT
-from warplens.cli import printing
+from warplens.cli import printing, progress
 from warplens.cli.printing import terminal_columns
 from warplens.printable import clean, clean_lines, escape
 
@@ -117,3 +118,16 @@ def test_without_a_stdout_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "__stdout__", None)
     monkeypatch.delenv("COLUMNS", raising=False)
     assert terminal_columns(77) == 77
+
+
+@pytest.mark.parametrize(("name", "is_slow"), [("x.ncu-rep", True), ("run.nsys-rep", True), ("x.csv", False)])
+def test_a_report_that_a_tool_reads_shows_progress_however_small(
+    name: str, is_slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"NVR")
+    shown: list[bool] = []
+    monkeypatch.setattr(progress, "spinner", lambda text, *, is_slow: shown.append(is_slow) or nullcontext())
+    with progress.progress("reading", path):
+        pass
+    assert shown == [is_slow]
