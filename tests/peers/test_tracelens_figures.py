@@ -150,12 +150,12 @@ COUNTS: Final[dict[str, dict[str, int]]] = {
     "sglang decode": {"equal": 189, "outside": 8, "op around": 8, "copy": 6, "elements": 3},
     "sglang prefill": {"equal": 236, "outside": 8, "op around": 8, "copy": 8, "elements": 3, "one result": 1,
         "transfer": 1, "broadcast": 1},
-    "vllm decode": {"equal": 170, "op around": 8, "copy": 7, "pseudo op": 4, "fused": 4},
-    "vllm piecewise": {"equal": 172, "op around": 8, "copy": 8, "pseudo op": 4, "fused": 4, "transfer": 2,
+    "vllm decode": {"equal": 172, "op around": 8, "copy": 7, "pseudo op": 4, "fused": 2},
+    "vllm piecewise": {"equal": 174, "op around": 8, "copy": 8, "pseudo op": 4, "fused": 2, "transfer": 2,
         "diagonal": 1},
-    "flux": {"equal": 1267, "fused": 63, "copy": 29, "op around": 27, "elements": 16, "transfer": 6,
+    "flux": {"equal": 1281, "fused": 49, "copy": 29, "op around": 27, "elements": 16, "transfer": 6,
         "statistics": 4, "products": 2, "broadcast": 1, "one result": 1},
-    "stable diffusion": {"equal": 1222, "fused": 37, "op around": 33, "copy": 22, "elements": 17, "memsets": 4,
+    "stable diffusion": {"equal": 1228, "fused": 31, "op around": 33, "copy": 22, "elements": 17, "memsets": 4,
         "transfer": 4, "products": 2, "statistics": 2, "subtree": 1, "broadcast": 1, "one result": 1},
 }  # fmt: skip
 """Figures by outcome. Fewer that are equal, or a reason more, is a change of what a table means."""
@@ -180,4 +180,4 @@ def test_every_figure_and_every_reason_counts() -> None:
     }
     total = sum((Counter(own) for own in COUNTS.values()), Counter[str]())
     assert set(total) == {EQUAL, *REASONS}
-    assert (total.total(), total[EQUAL]) == (8230, 7476)
+    assert (total.total(), total[EQUAL]) == (8230, 7500)
