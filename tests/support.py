@@ -215,9 +215,12 @@ def sync(
     return _event("cuda_sync", name, ts, 2, 0, stream, args | place)
 
 
-def memset(ts: float, dur: float, correlation: int = 0, *, stream: int = 7, device: int = 0) -> dict[str, Any]:
-    args = {"device": device, "stream": stream, "correlation": correlation, "bytes": 4}
-    return _event("gpu_memset", "Memset (Device)", ts, dur, device, stream, args)
+def memset(
+    ts: float, dur: float, correlation: int = 0, *, stream: int = 7, device: int = 0,
+    name: str = "Memset (Device)", bytes: int = 4,
+) -> dict[str, Any]:  # fmt: skip
+    args = {"device": device, "stream": stream, "correlation": correlation, "bytes": bytes}
+    return _event("gpu_memset", name, ts, dur, device, stream, args)
 
 
 def fwdbwd(source: tuple[float, int], target: tuple[float, int], number: int) -> list[dict[str, Any]]:

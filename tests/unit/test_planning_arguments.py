@@ -94,6 +94,7 @@ def test_a_number_in_a_tensor_is_tried_on_both_sides() -> None:
         ("Memcpy HtoD (Pageable -> Device)", ["cuda", "cpu"], [False, False]),
         ("Memcpy HtoD (Pinned -> Device)", ["cuda", "cpu"], [False, True]),
         ("Memcpy DtoH (Device -> Pageable)", ["cpu", "cuda"], [False, False]),
+        ("CopyHostToDevice", ["cuda", "cpu"], [False, False]),
         ("Memcpy DtoD (Device -> Device)", ["cuda", "cuda"], [False, False]),
     ],
 )

@@ -272,6 +272,7 @@ def test_a_plain_chrome_trace_has_kernels_on_processes_named_after_a_gpu(opened:
         process_name(2, "/host:CPU"),
         timed("fusion.3", "X", 100, 1, dur=20),
         timed("MemcpyD2H", "X", 130, 1, dur=5),
+        timed("CopyDeviceToDevice", "X", 135, 1, dur=2),
         timed("Memset", "X", 140, 1, dur=1),
         timed("execute", "B", 90, 2),
         timed("inner", "B", 92, 2),
@@ -283,6 +284,7 @@ def test_a_plain_chrome_trace_has_kernels_on_processes_named_after_a_gpu(opened:
     assert found == {
         "fusion.3": ("kernel", 10_000, 20_000),
         "MemcpyD2H": ("memcpy", 40_000, 5_000),
+        "CopyDeviceToDevice": ("memcpy", 45_000, 2_000),
         "Memset": ("memset", 50_000, 1_000),
         "execute": ("op", 0, 60_000),
         "inner": ("op", 2_000, 3_000),

@@ -278,6 +278,33 @@ def test_copies_on_the_gpu_and_memsets_inside_ops_have_their_own_bandwidth(opene
     assert (cleared["op"], cleared["count"], cleared["bytes"], cleared["total_us"]) == ("aten::sum", 2, 4, 4)
 
 
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("CopyDeviceToDevice", "on the GPU"),
+        ("hipMemcpyDtoDAsync", "on the GPU"),
+        ("MEMORY_COPY_DEVICE_TO_DEVICE", "on the GPU"),
+        ("MemcpyD2D", "on the GPU"),
+        ("[CUDA memcpy Device-to-Device]", "on the GPU"),
+        ("MEMORY_COPY_HOST_TO_DEVICE", "to GPU"),
+        ("CopyDeviceToHost", "to host"),
+        ("CopyPeerToPeer", "between GPUs"),
+        ("hipMemsetAsync", "memset"),
+        ("__amd_rocclr_fillBufferAligned", "memset"),
+    ],
+)
+@pytest.mark.parametrize("is_shaped", [True, False])
+def test_copies_have_their_bandwidth_however_a_recorder_spells_them(
+    opened: Opened, name: str, way: str, is_shaped: bool
+) -> None:
+    record = memset if way == "memset" else memcpy
+    shapes = inputs([1000], [1000], []) if is_shaped else {}
+    events = launched("aten::copy_", [record(100, 10, 1, name=name, bytes=4_000_000)], **shapes)
+    row = only(opened(events, gpu=H100), "transfer")
+    twice = 2 if way == "on the GPU" else 1
+    assert (row["way"], row["bytes"], row["tbps"]) == (way, twice * 4_000_000, pytest.approx(twice * 0.4))
+
+
 def test_a_copy_without_shapes_has_a_cost_though_its_op_has_none(opened: Opened) -> None:
     copies = [memcpy(100, 10, 1, name=DTOD, bytes=1000), kernel(ADD, 120, 30, 1)]
     coverage = opened(launched("aten::copy_", copies), gpu=H100).table("cost_coverage").to_dicts()

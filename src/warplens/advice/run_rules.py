@@ -14,6 +14,7 @@ from warplens.advice.serving_rules import collectives_in_decode
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.work.comm import UNKNOWN
 from warplens.categories import OTHER
+from warplens.model.copies import copy_ends, is_host_copy
 from warplens.model.edits import Edit, RemoveWaits, ScaleWork
 from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
@@ -22,7 +23,6 @@ from warplens.units import format_bytes, format_count, plural
 
 COMPUTING: Final = ("GEMM", "Attention", "Convolution", "MoE", "Linear Algebra", OTHER)
 """Kernels whose blocks compute; where memory is the limit, a few blocks of the last wave can use all of it."""
-HOST_COPY: Final = "HtoD|DtoH|Host -> Device|Device -> Host|Memcpy (?:[HM]2D|D2[HM])"
 
 
 def graph_heavy(figures: TraceFigures) -> Iterator[Finding]:
@@ -159,8 +159,9 @@ def exposed_copies(figures: TraceFigures) -> Iterator[Finding]:
     """Copies that nothing hides, unless pageable memory is what makes them long: that is WL302's."""
     if figures.findings_of(pageable_copies):
         return
-    copies = figures.numbered("kernels").filter(pl.col("kernel").str.starts_with("Memcpy"))
-    host = copies.filter(pl.col("kernel").str.contains(HOST_COPY))
+    kernels = figures.numbered("kernels")
+    copies = kernels.filter(pl.Series([copy_ends(name) != "" for name in kernels["kernel"]], dtype=pl.Boolean))
+    host = copies.filter(pl.Series([is_host_copy(name) for name in copies["kernel"]], dtype=pl.Boolean))
     if 2 * float(host["total_us"].sum()) < float(copies["total_us"].sum()):
         return  # copies within the GPU: pinning memory does not help those
     host_copies = records(host, KernelRow)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from warplens.model.copies import copy_ends
 from warplens.planning.fills import fill_of
 from warplens.planning.multi_tensor import list_dtypes
 from warplens.planning.parameter_lists import OMITTED
@@ -25,8 +26,6 @@ POINTWISE: Final = re.compile(
 )
 SCALAR_KERNEL: Final = re.compile(r"AUnaryFunctor|BUnaryFunctor|OnSelf|OnOther|FillFunctor|tensor_scalar")
 SCALAR_LISTS: Final = re.compile(r"TensorListScalarListMetadata<")
-FROM_HOST: Final = re.compile(r"Memcpy (HtoD|Host -> Device|[HM]2D)")
-TO_HOST: Final = re.compile(r"Memcpy (DtoH|Device -> Host|D2[HM])")
 PINNED: Final = re.compile("pinned", re.IGNORECASE)
 LIST_DTYPES: Final = (
     # in a kernel's template arguments: the element type of a list that is recorded without it
@@ -101,9 +100,9 @@ class CallBuilder:
     def _device(self, name: str, recorded: RecordedTensor) -> tuple[str, bool]:
         pinned = any(PINNED.search(kernel) for kernel in self.kernels)
         if self.op in ("copy_", "_copy_from") and not recorded.device:
-            if name == "src" and any(FROM_HOST.match(kernel) for kernel in self.kernels):
+            if name == "src" and any(copy_ends(kernel) == "HD" for kernel in self.kernels):
                 return "cpu", pinned
-            if name == "self" and any(TO_HOST.match(kernel) for kernel in self.kernels):
+            if name == "self" and any(copy_ends(kernel) == "DH" for kernel in self.kernels):
                 return "cpu", pinned
         device = recorded.device or "cuda"
         return device, device == "cpu" and pinned

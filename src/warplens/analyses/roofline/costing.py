@@ -24,6 +24,7 @@ from warplens.costs import Cost, assumed_pointwise, cost_or_reason, has_model, p
 from warplens.costs.cost import BETWEEN_GPUS, INNER_OPS, NO_LENGTHS, NO_WEIGHTS, OTHER_ARGUMENTS
 from warplens.costs.tensors import ITEM_BYTES, Call
 from warplens.costs.triton import is_of_program, program_cost
+from warplens.model.copies import HOST, PEER, copy_ends, is_host_copy
 from warplens.model.kinds import CODE, NONE
 from warplens.model.records import records
 from warplens.model.trace import Bools, Ints
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
 
 ELEMENTWISE: Final = "Elementwise"
 ATTENTION: Final = re.compile("Attention")
-COPY: Final = re.compile(r"Memcpy (?P<source>[HDPAM])\w{0,5}(?:to|2| -> )(?P<target>[HDPAM])", re.IGNORECASE)
-"""Level Zero writes H2D for memory of the host that it allocated, M2D for any other, which is pageable."""
-HOST_COPY: Final = r"(?i)Memcpy (?:HtoD|DtoH|Host -> Device|Device -> Host|[HM]2D|D2[HM])"
+MEMSET: Final = re.compile("memset|fill_?buffer", re.IGNORECASE)
 PAGEABLE: Final = re.compile(r"pageable|memory\(unknown\)", re.IGNORECASE)
 OPAQUE_SIZE: Final = re.compile(r"OpaqueType<(\d{1,2})u?>")
 
@@ -298,9 +297,9 @@ def _program_kernels(work: Workspace, owner: Ints) -> Assumed:
 
 def _host_copies(work: Workspace) -> Bools:
     """Which GPU events copy between host and GPU."""
-    facts = work.kernel_facts
-    codes = facts["name"].filter(facts["kernel"].str.contains(HOST_COPY))
-    return np.isin(work.gpu["name"].to_numpy(), codes.to_numpy())
+    names = work.gpu["name"].to_numpy()
+    copies = np.unique(names[(work.gpu["kind"] == CODE["memcpy"]).to_numpy()])
+    return np.isin(names, [code for code in copies.tolist() if is_host_copy(work.trace.names[code])])
 
 
 @shared
@@ -344,17 +343,16 @@ def copy_cost(name: str, moved: float) -> Cost | None:
     >>> [copy_cost(name, 100).bytes for name in ("Memcpy DtoD (Device -> Device)", "Memcpy HtoD", "Memset (Device)")]
     [200.0, 100.0, 100.0]
     """
-    if name.lower().startswith("memset"):
+    if MEMSET.search(name):
         return Cost("fill", 0.0, float(moved), "", unit="", params=(("way", "memset"),))
-    match = COPY.match(name)
-    ends = (match["source"] + match["target"]).upper().replace("M", "H") if match else "HH"
-    if ends == "HH":
+    ends = copy_ends(name)
+    if ends in ("", HOST * 2):
         return None
-    if "H" in ends:
-        params = (("way", "to host" if ends[1] == "H" else "to GPU"),
+    if HOST in ends:
+        params = (("way", "to host" if ends[1] == HOST else "to GPU"),
                   ("memory", "pageable" if PAGEABLE.search(name) else "pinned"))  # fmt: skip
         return Cost("transfer", 0.0, float(moved), "", unit="", params=params)
-    if "P" in ends:
+    if PEER in ends:
         return Cost("transfer", 0.0, float(moved), "", unit="", params=(("way", BETWEEN_GPUS),))
     return Cost("copy", 0.0, 2.0 * moved, "", unit="", params=(("way", "on the GPU"),))
 

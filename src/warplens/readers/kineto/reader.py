@@ -21,6 +21,7 @@ import numpy as np
 from warplens.errors import FormatError
 from warplens.model.assemble import MAX_DEVICE, EventColumns
 from warplens.model.builder import TraceBuilder
+from warplens.model.copies import COPY
 from warplens.model.event_records import Lane
 from warplens.model.kinds import CODE, MODULE_PREFIX
 from warplens.model.quality import Note
@@ -47,6 +48,11 @@ ANNOTATION_CATEGORY = "user_annotation"
 ACCELERATORS = {"mtia_ccp_events": "an MTIA accelerator", "mtia_insight": "an MTIA accelerator"}
 """Categories of what Kineto records on devices that are not GPUs."""
 MARK_PREFIXES = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)#", "DistributedDataParallel.")
+KIND_OF_NAME = {
+    "memcpy": re.compile(rf"memcpy|(?:{COPY.pattern})\Z", re.IGNORECASE),
+    "memset": re.compile("memset", re.IGNORECASE),
+}
+"""How names of GPU work begin, in files without categories, that are not kernels."""
 FACTS = ("with_stack", "record_shapes", "profile_memory")
 VERSIONS = ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version", "hip_driver_version")
 
@@ -210,8 +216,8 @@ def _guess_kinds(builder: TraceBuilder, columns: EventColumns) -> None:
     kernel = np.array(on_gpu, bool)[columns.lane]
     # A host event of such a trace may be a Python frame, an op or a mark; "op" lets kernels hang below it.
     columns.kind[:] = np.where(kernel, CODE["kernel"], CODE["op"])
-    for kind in ("memcpy", "memset"):
-        is_kind = np.fromiter((name.lower().startswith(kind) for name in builder.names), bool, len(builder.names))
+    for kind, pattern in KIND_OF_NAME.items():
+        is_kind = np.fromiter((pattern.match(name) is not None for name in builder.names), bool, len(builder.names))
         columns.kind[kernel & is_kind[columns.name]] = CODE[kind]
 
 

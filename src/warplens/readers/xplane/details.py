@@ -6,15 +6,11 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from warplens.model.copies import COPY, copy_ends
 from warplens.model.event_records import Allocation, LaunchGeometry, ThreadId
 from warplens.model.kinds import NONE
 from warplens.readers.xplane.planes import Stats, Value, XEvent
 
-_PLACE: Final = "host|device|peer|array|[hdpa]"
-COPY: Final = re.compile(
-    rf"(?:memcpy|memory_copy_|copy)(?P<source>{_PLACE})(?:_to_|to|2)(?P<target>{_PLACE})(?:[23]d)?", re.IGNORECASE
-)
-"""CUDA's MemcpyH2D; ROCm's CopyHostToDevice and MEMORY_COPY_HOST_TO_DEVICE."""
 ROCM_COPY: Final = "__amd_rocclr_copybuffer"
 """The kernels that ROCm copies device memory with, in lower case."""
 ALLOCATIONS: Final = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
@@ -79,13 +75,13 @@ def work_kind(event: XEvent) -> str:
 def copy_name(event: XEvent, call: str = "") -> str:
     """ "MemcpyH2D" as PyTorch names it, with the kinds of memory where they are known; else by the call that asks for
     the copy, such as "hipMemcpyDtoDAsync"."""
-    match = COPY.fullmatch(event.name) or COPY.search(call)
-    if match is None:
+    ends = copy_ends(event.name if COPY.fullmatch(event.name) else call)
+    if not ends:
         return event.name
     details = details_of(event.stats, "memcpy_details")
     kinds = [details.get(key, "unknown") for key in ("kind_src", "kind_dst")]
     words = "" if "unknown" in kinds else f" ({kinds[0].capitalize()} -> {kinds[1].capitalize()})"
-    return f"Memcpy {match['source'][0].upper()}to{match['target'][0].upper()}{words}"
+    return f"Memcpy {ends[0]}to{ends[1]}{words}"
 
 
 def allocation_of(event: XEvent, start_ns: int, process: ThreadId, thread: ThreadId) -> Allocation:
