@@ -46,6 +46,13 @@ def test_a_range_is_the_mean_of_its_steps_and_the_last_step_is_named(opened: Ope
     assert "no next step ends the last one, in B" in comparison.facts()["times"]
 
 
+def test_gaps_after_the_work_of_the_last_step_are_no_part_of_it(opened: Opened) -> None:
+    later = [kernel("unlinked", at, 5) for at in (400, 700)]
+    comparison = warplens.diff(opened([*steps(100, 100), *later]), steps="4,5")
+    idle_us = sum(b_us for _, b_us in times(comparison, "diff_idle", "cause").values())
+    assert idle_us == times(comparison, "diff_timeline", "measure")["idle"][1] == 9
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -77,16 +77,21 @@ def diff_idle(pair: Pair) -> Table:
 
 
 def _gaps(side: Side) -> pl.DataFrame:
-    """One row per part of an idle gap, in the step whose time on the GPU it is a part of."""
+    """One row per part of an idle gap, in the step whose time on the GPU it is a part of.
+
+    The last step ends with its own work: no gap after that is a part of it.
+    """
     gaps, gpu = named_gaps(side.work), side.work.gpu
     devices = max(1, gpu["device"].n_unique())
     frame = gaps.select("cause", "start_ns", (pl.col("gap_ns") / devices).alias("dur_ns"))
     if not side.steps:
         return frame.with_columns(pl.lit(0, pl.Int32).alias("step"))
-    first = gpu.filter(pl.col("step") >= 0).group_by("step").agg(pl.col("start_ns").min()).sort("start_ns")
+    launched = gpu.filter(pl.col("step") >= 0)
+    first = launched.group_by("step").agg(pl.col("start_ns").min()).sort("start_ns")
+    last_end = pl.lit((launched["start_ns"] + launched["dur_ns"]).max(), pl.Int64)
     step_of_gap = np.searchsorted(first["start_ns"].to_numpy(), frame["start_ns"].to_numpy(), side="right") - 1
     step = first["step"].gather(np.maximum(step_of_gap, 0)).alias("step")
-    inside = frame.with_columns(step).filter(pl.Series(step_of_gap >= 0))
+    inside = frame.with_columns(step).filter(pl.Series(step_of_gap >= 0), pl.col("start_ns") < last_end)
     return inside.filter(pl.col("step").is_in(list(side.complete_steps)))
 
 
