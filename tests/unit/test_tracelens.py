@@ -15,7 +15,7 @@ import pytest
 
 import warplens
 import warplens.compat as compat
-from support import ROOT, annotation, frame, kernel, launch, memcpy, op, write_trace
+from support import ROOT, annotation, frame, kernel, launch, memcpy, memset, op, write_trace
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("openpyxl")
@@ -279,6 +279,38 @@ def test_a_roofline_is_drawn_with_given_limits(made: Make) -> None:
     assert first["Roofline Bound"] == "MEMORY_BOUND"
     assert first["Roofline Time (µs)"] == pytest.approx(moved / 1e6)
     assert first["Pct Roofline"] == pytest.approx(moved / 1e5)
+
+
+def test_a_roofline_is_drawn_for_16_bit_elementwise_ops_too_where_only_a_rate_in_32_bits_is_known(
+    tmp_path: Path,
+) -> None:
+    halves = {**ADDED, "Input type": ["c10::Half", "c10::Half", "Scalar"]}
+    trace = write_trace(tmp_path / "t.json", [op("aten::add", 0, 9, **halves), launch(1, 1, 1), kernel(ADD, 20, 5, 1)])
+    sheet = warplens.generate_perf_report_pytorch(trace, gpu_arch_platform="MI300X")["BinaryElementwise"]
+    assert records(sheet, "Compute Spec", "Roofline Bound_first") == [("vector_fp16", "MEMORY_BOUND")]
+
+
+def test_a_product_without_shapes_has_no_cost_though_the_memset_of_its_workspace_has_a_size(tmp_path: Path) -> None:
+    trace = write_trace(
+        tmp_path / "t.json",
+        [
+            op("aten::linear", 0, 30), op("aten::mm", 1, 20),
+            launch(2, 1, 1, name="cudaMemsetAsync"), memset(40, 2, 1),
+            launch(4, 1, 2), kernel(GEMM, 50, 10, 2),
+            op("aten::copy_", 60, 5), launch(61, 1, 3, name="cudaMemcpyAsync"), memcpy(70, 2, 3, bytes=2**20),
+        ],
+    )  # fmt: skip
+    sheets = warplens.generate_perf_report_pytorch(trace)
+    assert "GEMM" not in sheets
+    unified = sheets["unified_perf_summary"].set_index("name")
+    assert pandas.isna(unified.loc["aten::mm", "Data Moved (MB)"])
+    assert unified.loc["aten::copy_", "Data Moved (MB)"] == 1
+    analyzer = warplens.TreePerfAnalyzer(trace, cache=False)
+    (event,) = (it for it in analyzer.tree.events if it["name"] == "aten::mm")
+    with pytest.raises(warplens.UsageError, match="the cost of aten::mm is not known"):
+        analyzer.compute_perf_metrics(event)
+    with pytest.raises(warplens.UsageError, match="the cost of the backward pass of aten::mm is not known"):
+        analyzer.compute_perf_metrics(event, bwd=True)
 
 
 def test_the_unified_table_has_each_kernel_once(made: Make) -> None:

@@ -303,7 +303,8 @@ class TreePerfAnalyzer:
         refuse({"perf_model_class": perf_model_class})
         rows = list(self.metrics_frame([event], bwd=bwd, non_data_mov=non_data_mov).rows())
         if not rows:
-            raise UsageError(f"the cost of {event['name']} is not known", hint="warplens show TRACE cost_coverage")
+            what = f"the backward pass of {event['name']}" if bwd else event["name"]
+            raise UsageError(f"the cost of {what} is not known", hint="warplens show TRACE cost_coverage")
         start = list(rows[0]).index("GFLOPS")
         return dict(list(rows[0].items())[start:])
 

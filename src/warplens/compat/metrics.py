@@ -18,12 +18,16 @@ from warplens.compat.names import DTYPES, INPUTS, IS_COMPILED, KERNEL_TIME, OP_S
 from warplens.compat.overlaps import overlaps
 from warplens.compat.params import Params, params_of
 from warplens.costs import VECTOR, Call, Cost, cost_or_reason, has_model, parse_call
+from warplens.hardware import DTYPES as ARITHMETIC_TYPES
 from warplens.hardware import UNITS, Gpu
+from warplens.model.kinds import CODE
 from warplens.model.trace import Ints
 
 DATA_MOVEMENT: Final = re.compile("at::native::direct_copy_kernel_cuda|transpose_")
 """Kernels that TraceLens leaves out of its time without data movement."""
 ELEMENTWISE: Final = ("UnaryElementwise", "BinaryElementwise")
+MOVES: Final = frozenset({"copy", "fill", "transfer"})
+"""Families of copies and memsets, which record their own sizes."""
 MEBIBYTE: Final = 1024 * 1024
 PRECISIONS: Final = frozenset({"fp64", "fp32", "bf16", "fp16", "fp8", "fp4", "int8"})
 NOT_A_NUMBER: Final = float("nan")
@@ -41,7 +45,7 @@ class Arch(NamedTuple):
         peaks = {
             f"{unit}_{DTYPES.get(dtype, dtype)}": peak.value
             for unit in UNITS
-            for dtype in gpu.datasheet.of(unit)
+            for dtype in ARITHMETIC_TYPES
             if (peak := gpu.peak_tflops(unit, dtype))
         }
         return cls(gpu.bandwidth_tbps().value * 1000, peaks)
@@ -108,11 +112,15 @@ def _recorded(calls: Calls, row: int, events: Ints) -> Cost | None:
 
 
 def _sum(calls: Calls, events: Ints) -> Cost | None:
-    """The costs of all calls to which these events belong, added up; of the kind that most FLOPs or bytes are of."""
+    """The costs of all calls to which these events belong, added up; of the kind that most FLOPs or bytes are of.
+
+    None where only copies and memsets beside kernels have costs: a product without shapes clears its workspace.
+    """
     costs = costing(calls.work)
     _, first = np.unique(costs.event_call[events], return_index=True)
     costed = [cost for event in events[first].tolist() if (cost := _group_cost(costs, event)) is not None]
-    if not costed:
+    computes = (calls.gpu["kind"].to_numpy()[events] == CODE["kernel"]).any()
+    if not costed or (computes and all(cost.family in MOVES for cost in costed)):
         return None
     most = max(costed, key=lambda cost: (cost.flop, cost.bytes))
     return msgspec.structs.replace(
