@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import each_case, ends, shared_traces
+from support import ROOT, each_case, ends, shared_traces
 from warplens.categories import (
     OTHER,
     KernelClass,
@@ -56,6 +56,15 @@ def test_name_has_its_category(category: str, direction: str, name: str) -> None
     assert found.category == category
     if direction:
         assert found.direction == direction
+
+
+def test_the_keys_of_tracelens_that_the_page_lists_have_the_categories_that_it_says() -> None:
+    page = (ROOT / "docs" / "concepts" / "categories.md").read_text("utf-8")
+    rows = re.findall(r"^\| (?:GEMM|FA BWD|FA FWD|FA V3|Conv|Communication rccl/nccl) \| (.+) \| (.+) \|$", page, re.M)
+    assert len(rows) == 6
+    for keys, category in rows:
+        for key in re.findall("`(.+?)`", keys):
+            assert load_categorizer().classify(key).category == category.removesuffix(", see below"), key
 
 
 def test_the_table_covers_every_category_with_many_names() -> None:
