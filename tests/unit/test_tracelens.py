@@ -281,6 +281,14 @@ def test_a_roofline_is_drawn_with_given_limits(made: Make) -> None:
     assert first["Pct Roofline"] == pytest.approx(moved / 1e5)
 
 
+@pytest.mark.parametrize("limits", [{"mem_bw_gbps": "fast"}, {"max_achievable_tflops": [708]}])
+def test_limits_that_are_not_numbers_are_refused(limits: dict[str, Any], tmp_path: Path) -> None:
+    given = tmp_path / "gpu.json"
+    given.write_text(json.dumps({"mem_bw_gbps": 5300, "max_achievable_tflops": {"matrix_bf16": 708}} | limits))
+    with pytest.raises(warplens.UsageError, match="not a GPU description: limits that are not numbers"):
+        warplens.generate_perf_report_pytorch(write_trace(tmp_path / "t.json", LAYER), gpu_arch_json_path=given)
+
+
 def test_a_roofline_is_drawn_for_16_bit_elementwise_ops_too_where_only_a_rate_in_32_bits_is_known(
     tmp_path: Path,
 ) -> None:

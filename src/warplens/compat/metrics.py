@@ -18,6 +18,7 @@ from warplens.compat.names import DTYPES, INPUTS, IS_COMPILED, KERNEL_TIME, OP_S
 from warplens.compat.overlaps import overlaps
 from warplens.compat.params import Params, params_of
 from warplens.costs import VECTOR, Call, Cost, cost_or_reason, has_model, parse_call
+from warplens.errors import UsageError
 from warplens.hardware import DTYPES as ARITHMETIC_TYPES
 from warplens.hardware import UNITS, Gpu
 from warplens.model.kinds import CODE
@@ -52,7 +53,15 @@ class Arch(NamedTuple):
 
     @classmethod
     def of_dict(cls, arch: Mapping[str, Any]) -> Arch:
-        return cls(arch.get("mem_bw_gbps"), arch.get("max_achievable_tflops") or {})
+        rates = arch.get("max_achievable_tflops") or {}
+        bandwidth = arch.get("mem_bw_gbps")
+        numbers = [*rates.values(), bandwidth or 0] if isinstance(rates, Mapping) else [rates]
+        if not all(isinstance(number, (int, float)) for number in numbers):
+            raise UsageError(
+                "not a GPU description: limits that are not numbers",
+                hint='{"mem_bw_gbps": 5300, "max_achievable_tflops": {"matrix_bf16": 708}}',
+            )
+        return cls(bandwidth, rates)
 
 
 class Metrics(NamedTuple):
