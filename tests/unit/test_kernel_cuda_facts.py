@@ -243,6 +243,9 @@ __global__ void one_by_one(const float* in, float* out) {
     int i = threadIdx.x * 4;
     out[threadIdx.x] = in[i] + in[i + 1] + in[i + 2] + in[i + 3];
 }
+__global__ void stencil(const float* in, float* out) {
+    out[threadIdx.x] = in[threadIdx.x] + in[threadIdx.x + 1] + in[threadIdx.x + 2];
+}
 __global__ void halves(const __half* in, __half* out) {
     out[threadIdx.x] = __hadd(in[threadIdx.x], in[threadIdx.x]);
 }
@@ -271,6 +274,7 @@ def test_scattered_and_narrow_accesses_and_lonely_barriers_are_found(tmp_path_fa
     assert codes == {
         "strided": {"WK122"},
         "one_by_one": {"WK102", "WK122"},
+        "stencil": set(),
         "halves": {"WK102"},
         "early": set(),
         "hangs": {"WK123"},

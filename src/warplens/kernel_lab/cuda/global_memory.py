@@ -66,33 +66,40 @@ def _access(key: tuple[Frames, str, str], group: Sequence[MemoryAccess], threads
 def _best_bits(group: Sequence[MemoryAccess]) -> int:
     """What one instruction could move: neighbours that a thread accesses one by one, or that fill a word."""
     best = 0
-    runs: dict[tuple[int, int, Terms, bytes], set[int]] = {}
+    runs: dict[tuple[int, int, Terms, int, bytes], set[int]] = {}
     for access in group:
         address = access.address
         if not access.active.any():
             continue
         first = int(address.known[0, 0])
-        key = (access.block, access.bits, address.terms, (address.known - first).tobytes())
+        apart = address.known - first
+        key = (access.block, access.bits, address.terms, int(np.gcd.reduce(apart, axis=None)), apart.tobytes())
         runs.setdefault(key, set()).add(first)
         steps = np.diff(address.known, axis=1)
         if access.bits < WORD_BITS and bool((steps == access.lanes_bytes).all()):
             best = max(best, WORD_BITS)
-    for (_, bits, _, _), offsets in runs.items():
-        best = max(best, _longest(sorted(offsets), bits // 8) * bits)
+    for (_, bits, _, stride, _), offsets in runs.items():
+        best = max(best, _longest(sorted(offsets), bits // 8, stride) * bits)
     return min(best, WIDEST_BITS)
 
 
-def _longest(offsets: Sequence[int], step: int) -> int:
+def _longest(offsets: Sequence[int], step: int, apart: int) -> int:
     """Neighbours in the longest run, as a power of two: so many a vector can have.
 
-    >>> _longest([0, 4, 8, 12, 16, 64], 4), _longest([0, 128], 4)
-    (4, 1)
+    All lanes are multiples of `apart` bytes from each other. Where that is no multiple of the vector's size, as with
+    x[i] and x[i + 1] of thread i, some lanes' vectors would not be aligned.
+
+    >>> _longest([0, 4, 8, 12, 16, 64], 4, 32), _longest([0, 128], 4, 0), _longest([0, 4], 4, 4), _longest([0, 4], 4, 0)
+    (4, 1, 1, 2)
     """
     longest = run = 1
     for before, after in pairwise(offsets):
         run = run + 1 if after - before == step else 1
         longest = max(longest, run)
-    return 1 << (longest.bit_length() - 1)
+    count = 1 << (longest.bit_length() - 1)
+    while count > 1 and apart % (count * step):
+        count //= 2
+    return count
 
 
 def sectors(access: MemoryAccess) -> tuple[int, int]:
