@@ -131,6 +131,13 @@ def test_what_cannot_be_is_refused(arguments: list[str], message: str, capsys: p
     assert message in capsys.readouterr().err
 
 
+def test_what_the_assembler_refuses_has_its_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "uneven.cu"
+    file.write_text('__global__ void k(int* x) {\n    asm volatile("bar.sync 1, 100;" ::: "memory");\n}\n')
+    assert main(["kernel", "check", str(file)]) == 1
+    assert "does not compile: ptxas: Number of threads participating in barrier" in capsys.readouterr().out
+
+
 def test_a_kernel_that_does_not_compile_is_shown_with_its_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

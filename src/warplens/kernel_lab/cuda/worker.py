@@ -30,6 +30,7 @@ MOST_ATTEMPTS = 60
 _ERROR = re.compile(
     r"^(?P<file>.*?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.*)$", re.MULTILINE
 )
+_ASSEMBLER_ERROR = re.compile(r"^ptxas .*\berror\s*: (?P<text>.*)$", re.MULTILINE)
 _INTEGERS = re.compile(r'identifier "u?int\d+_t" is undefined')
 _STDINT = "stdint.h"
 _BUNDLED = "bundled"
@@ -181,9 +182,11 @@ def _write(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def _failure(log: str, file: str) -> CompileFailure:
-    """The first error, in the compiler's words, with the text of its line."""
+    """The first error, in the words of the compiler, with the text of its line, or of the assembler."""
     error = _ERROR.search(log)
     if error is None:
+        if refused := _ASSEMBLER_ERROR.search(log):
+            return CompileFailure("NVRTC", f"ptxas: {refused['text'].strip()}")
         lines = [line.strip() for line in log.splitlines() if line.strip()]
         return CompileFailure("NVRTC", (lines or ["NVRTC gave no reason"])[-1])
     rest = log[error.end() :].splitlines()[1:3]
