@@ -159,6 +159,26 @@ def test_a_config_of_another_triton_is_refused_with_what_to_write_instead(tmp_pa
         assert "tl.range(0, n, warp_specialize=True)" in raised.value.hint
 
 
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        (
+            '{"BLOCK": 64}, 4, 3, 1, 0, 2, 240, 40',
+            "TypeError: Config.__init__() takes from 2 to 8 positional arguments",
+        ),
+        ('{"BLOCK": 64, "num_consumer_groups": 2}', "KeyError: 'Keyword argument num_consumer_groups was specified"),
+    ],
+)
+def test_so_are_its_arguments_without_a_name_and_among_the_values(tmp_path: Path, config: str, error: str) -> None:
+    script = tmp_path / "forked.py"
+    own = '{"BLOCK": 64}, num_warps=4, num_consumer_groups=2, num_buffers_warp_spec=3'
+    script.write_text(FORKED.replace(own, config))
+    with pytest.raises(WarplensError) as raised:
+        launches(str(script))
+    assert error in str(raised.value)
+    assert "tl.range(0, n, warp_specialize=True)" in str(raised.value.hint)
+
+
 def test_a_line_that_is_called_from_two_places_says_from_which(tmp_path: Path) -> None:
     script = tmp_path / "twice.py"
     script.write_text(

@@ -27,6 +27,7 @@ from warplens.kernel_lab.compiling.plain_values import is_plain, plain_value
 from warplens.kernel_lab.compiling.records import LaunchArgument, LaunchedKernel, OptionValue, ScriptLaunchRecord
 from warplens.kernel_lab.compiling.signature import CONSTEXPR, TUPLE, KernelArgument
 from warplens.kernel_lab.compiling.stand_in_kernel import StandInKernel
+from warplens.kernel_lab.compiling.triton_version import FORKED
 
 NOT_OPTIONS: Final = ("warmup", "grid", "debug", "instrumentation_mode", "fpsan_homomorphic_casts", "device", "stream")
 """Keywords of every launch."""
@@ -142,6 +143,7 @@ def _noted(
     log: LaunchLog,
     tuning: _Tuning,
 ) -> Any:
+    _refuse_forked(kwargs, function.arg_names)
     named = {name: value for name, value in kwargs.items() if name in function.arg_names}
     inspect.getcallargs(function.fn, *args, **named)  # raises what the launch itself would where one is missing
     binder = function.device_caches[_device()][-1]
@@ -222,6 +224,15 @@ def captured_text(captured: Mapping[str, Any]) -> str:
         for name, value in sorted(captured.items())
     }
     return ", ".join(f"{name}={value}" for name, value in plain.items())[:MOST_CAPTURED]
+
+
+def _refuse_forked(kwargs: dict[str, Any], parameters: list[str]) -> None:
+    """Raises what the launch itself would for options of other versions, which a config may have among its values."""
+    from warplens.kernel_lab.compiling.triton_options import is_option_name
+
+    for name in FORKED:
+        if name in kwargs and name not in parameters and not is_option_name(name):
+            raise KeyError(f"Keyword argument {name} was specified but unrecognised")
 
 
 def _options(kwargs: dict[str, Any]) -> tuple[tuple[str, OptionValue], ...]:

@@ -53,7 +53,10 @@ def failure_hint(message: str) -> str | None:
     >>> failure_hint("No module named 'torch'"), failure_hint("No module named 'sklearn.svm'"), failure_hint("no")
     ("pip install 'warplens[triton]'", 'pip install scikit-learn', None)
     """
-    forked = next((name for name in FORKED if f"'{name}'" in message), "")
+    forked = next((name for name in FORKED if re.search(rf"\b{name}\b", message)), "")
+    if not forked and "Config.__init__() takes" in message:
+        # They were given by position, and Triton's error has no names.
+        forked = " or ".join(FORKED[:2])
     if forked:
         return (
             f"this Triton has no {forked}: ask for warp specialisation at the loop, `for k in tl.range(0, n, "
