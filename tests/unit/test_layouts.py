@@ -282,6 +282,10 @@ def test_padded_and_linear_tiles_in_memory() -> None:
     assert offsets(padded)[16] == 16 + 4 * 2 + 1
     turned = read_tile("#ttg.shared_linear<{offset = [[1, 0], [0, 1]], block = []}, alignment = 16>", shape=(2, 2))
     assert offsets(turned) == [0, 2, 1, 3]
+    swizzled = "#ttg.shared_linear<{offset = [[0, 1], [0, 2], [1, 0], [2, 2]], block = []}>"
+    tile = read_tile(swizzled)
+    assert tile.shape == (4, 4)
+    assert tile.linear_form().text == swizzled
 
 
 def test_an_access_that_is_a_register_layout_is_grouped_as_it_lies_in_memory() -> None:

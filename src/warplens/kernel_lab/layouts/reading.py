@@ -261,6 +261,8 @@ def _triton(text: str, layout: Attribute, shape: Vector, element: str) -> Tile:
 def _in_memory(text: str, layout: Attribute, shape: Vector, element: str) -> Tile:
     if not shape and "shape" in layout.values:
         shape = layout.numbers("shape")
+    if not shape and layout.kind == "shared_linear":
+        shape = reach(layout.vectors("offset"), rank_of(layout, 1))
     if not shape:
         raise UsageError(f"{layout.kind} does not say how large the tile is", options=("shape",))
     bits = layout.number("elementBitWidth", 0)
