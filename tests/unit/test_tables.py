@@ -428,10 +428,10 @@ def test_quality_lists_warnings_first_with_counts_and_plain_words(opened: Opened
     assert [(row["severity"], row["code"], row["count"]) for row in rows] == [
         ("warning", "negative_duration", 1),
         ("warning", "unlinked_kernels", 2),
+        ("info", "unknown_gpu", 0),
         ("info", "no_shapes", 0),
         ("info", "no_stacks", 0),
         ("info", "no_steps", 0),
-        ("info", "unknown_gpu", 0),
     ]
     assert rows[1]["message"] == "2 GPU events without a recorded launch (100.0% of GPU time)"
 

@@ -300,12 +300,12 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Quality(msgspec.Struct, frozen=True):
-    """The notes of a trace, warnings first."""
+    """The notes of a trace, warnings first, then what can be given without recording again."""
 
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
-        ordered = sorted(self.notes, key=lambda note: (note.severity != WARNING, note.code))
+        ordered = sorted(self.notes, key=lambda note: (note.severity != WARNING, note.code != "unknown_gpu", note.code))
         msgspec.structs.force_setattr(self, "notes", tuple(ordered))
 
     def with_notes(self, *notes: Note) -> Quality:
