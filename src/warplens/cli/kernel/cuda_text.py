@@ -46,7 +46,7 @@ def _barriers(uses: list[BarrierUse]) -> Iterator[str]:
         by_number.setdefault(use.number, []).append(use)
     for number, group in sorted(by_number.items()):
         threads = ", ".join(str(count) for count in sorted({use.threads for use in group if use.threads}))
-        parts = [f"{_warps(use)} {_VERBS[use.kind]} ({_at(use.place)})" for use in group]
+        parts = [f"{_warps(use)} {_verb(use)} ({_at(use.place)})" for use in group]
         yield f"barrier {number:<3} {f'of {threads} threads: ' if threads else ''}{', '.join(parts)}"
 
 
@@ -54,6 +54,10 @@ def _warps(use: BarrierUse) -> str:
     from warplens.kernel_lab.facts.tables import ranges
 
     return f"warps {ranges(use.warps)}" if len(use.warps) > 1 else f"warp {ranges(use.warps)}"
+
+
+def _verb(use: BarrierUse) -> str:
+    return f"{_VERBS[use.kind]}{'s' if len(use.warps) == 1 else ''}"
 
 
 def _at(place: SourcePlace) -> str:
