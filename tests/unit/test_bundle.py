@@ -14,7 +14,7 @@ import pytest
 
 import warplens
 from support import SAMPLES
-from warplens.capture.bundle import Staging, compress, is_bundle
+from warplens.capture.bundle import Staging, compress_trace, is_bundle
 from warplens.cli import main
 from warplens.errors import FormatError, UsageError, WarplensError
 from warplens.readers.bundle import find
@@ -216,7 +216,7 @@ def test_a_text_is_renamed_wherever_the_blocks_of_a_file_end(tmp_path: Path, mon
     for before in range(12):
         plain, packed = tmp_path / "plain", tmp_path / "packed.gz"
         plain.write_bytes(b"x" * before + b"Step#12 Step#1")
-        compress(plain, packed, [(b"Step#12", b"(after)")])
+        compress_trace(plain, packed, [(b"Step#12", b"(after)")])
         assert gzip.decompress(packed.read_bytes()) == b"x" * before + b"(after) Step#1"
         assert not plain.exists()
 

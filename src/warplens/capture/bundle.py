@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, Final
 from warplens.bundle_files import FORMAT, MANIFEST, PROFILES, VERSION
 from warplens.errors import UsageError, WarplensError
 from warplens.files import temporary_file
+from warplens.quoted_names import escape_names
 
 GZIP_LEVEL: Final = 3
 """Half the time of the default for files a few percent larger."""
@@ -196,23 +197,35 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def compress(source: Path, target: Path, renames: Sequence[tuple[bytes, bytes]] = ()) -> None:
-    """`source` gzipped as `target`, and gone; `renames` are texts in it and what takes their place."""
+def compress(source: Path, target: Path) -> None:
+    """`source` gzipped as `target`, and gone."""
     with source.open("rb") as plain, gzip.open(target, "wb", compresslevel=GZIP_LEVEL) as packed:
-        for block in _blocks(plain, renames):
-            packed.write(block)
+        shutil.copyfileobj(plain, packed, BLOCK)
     source.unlink()
 
 
-def _blocks(stream: BinaryIO, renames: Sequence[tuple[bytes, bytes]]) -> Iterator[bytes]:
-    # What may be the beginning of a text to replace waits for the next block.
-    longest = max((len(old) for old, _ in renames), default=1)
+def compress_trace(source: Path, target: Path, renames: Sequence[tuple[bytes, bytes]] = ()) -> int:
+    """As `compress`, for a trace that PyTorch wrote; returns in how many of its names quotes had to be escaped.
+
+    `renames` are texts in it and what takes their place.
+    """
+    count = 0
+    with source.open("rb") as plain, gzip.open(target, "wb", compresslevel=GZIP_LEVEL) as packed:
+        for lines in _lines(plain):
+            for old, new in renames:
+                lines = lines.replace(old, new)
+            lines, escaped = escape_names(lines)
+            packed.write(lines)
+            count += escaped
+    source.unlink()
+    return count
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Whole lines in blocks; each line comes with the break before it."""
     pending = b""
     while block := stream.read(BLOCK):
-        text = pending + block
-        for old, new in renames:
-            text = text.replace(old, new)
-        end = max(0, len(text) - longest + 1)
-        pending = text[end:]
-        yield text[:end]
+        lines, line_break, last = (pending + block).rpartition(b"\n")
+        pending = line_break + last
+        yield lines
     yield pending

@@ -102,6 +102,7 @@ class GraphCaptures:
         self._other: OtherProfiler | None = None
         self._lock = threading.RLock()
         self._recorded = self._replays_omitted = 0
+        self.escaped_names = 0
         self._bytes, self._seconds = 0, 0.0
         self._is_over = False
 
@@ -306,7 +307,7 @@ class GraphCaptures:
         name = f"{bundle_files.GRAPH_CAPTURES}{kept[0].number}.json.gz"
         target = self._staging.path(name)
         # The trace holds the path that it was written to, which says where the user works.
-        bundle.compress(plain, target, [(os.fsencode(plain), os.fsencode(plain.name))])
+        self.escaped_names += bundle.compress_trace(plain, target, [(os.fsencode(plain), os.fsencode(plain.name))])
         size = target.stat().st_size
         if self._bytes + size > MOST_BYTES:
             target.unlink()

@@ -90,6 +90,7 @@ class TorchBackend:
         self._created = self._began = time.monotonic()
         self._paused_at: float | None = None
         self._is_over = self._has_ops = False
+        self._escaped_names = 0
         self._captures = self._watched_captures()
         wants_memory = plan.memory and plan.data == "trace"
         self._memory = MemoryHistory(self.torch, staging, is_whole=not plan.steps) if wants_memory else None
@@ -366,7 +367,8 @@ class TorchBackend:
             plain.unlink(missing_ok=True)
             calls.unlink(missing_ok=True)
         else:
-            bundle.compress(plain, self.staging.path(FILE_OF_PHASE[phase]), self._renames(plain))
+            target = self.staging.path(FILE_OF_PHASE[phase])
+            self._escaped_names += bundle.compress_trace(plain, target, self._renames(plain))
             if calls.exists():
                 self._phases.has_arguments = True
                 bundle.compress(calls, self.staging.path(bundle_files.EXECUTION_TRACE))
@@ -439,6 +441,8 @@ class TorchBackend:
             self.notes.append(f"the recording ended early: {self._failure}")
         if not self._has_ops and (self._phases.measured or not plan.steps):
             self.notes.append("the program ran no PyTorch op while it was recorded")
+        if escaped := self._escaped_names + self._captures.escaped_names:
+            self.notes.append(f"PyTorch's profiler did not escape the quotes in {plural(escaped, 'name')}: corrected")
         self.notes += self._captures.notes() if plan.data == "trace" and plan.graph_captures else []
         self.notes += self._phases.notes(light_steps=max(0, len(self._light_marks_ns) - 1))
         if self._regions.unheard:

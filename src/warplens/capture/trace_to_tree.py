@@ -34,6 +34,7 @@ from warplens.capture.path_tree import (
 from warplens.capture.scope_log import HEADER
 from warplens.errors import WarplensError
 from warplens.files import write_whole
+from warplens.quoted_names import escape_names
 
 OP: Final = "cpu_op"
 ANNOTATION: Final = "user_annotation"
@@ -223,8 +224,11 @@ def devices_of(document: dict[str, Any]) -> dict[str, Any]:
 
 def fold_file(trace: Path, tree: Path) -> None:
     """Add a trace file to a tree file; the tree is replaced whole."""
-    with trace.open(encoding="utf-8", errors="replace") as stream:
-        document = json.load(stream)
+    text = trace.read_bytes()
+    try:
+        document = json.loads(text.decode(errors="replace"))
+    except ValueError:
+        document = json.loads(escape_names(text)[0].decode(errors="replace"))
     root, devices = Node(ROOT), devices_of(document)
     if tree.exists():
         stored = json.loads(gzip.decompress(tree.read_bytes()))

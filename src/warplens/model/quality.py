@@ -91,6 +91,10 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     ),
     "damaged": (WARNING, "{count:damaged section} skipped ({detail})"),
     "bad_text": (WARNING, "invalid UTF-8 was replaced"),
+    "escaped_names": (
+        INFO,
+        "{count:name} with quotes that PyTorch's profiler did not escape: not valid JSON, but read as meant",
+    ),
     "bad_args": (WARNING, "{count:event} with unreadable fields; these fields are omitted ({detail})"),
     "header": (WARNING, "the header of the file (devices, rank, versions) is damaged; some facts may be missing"),
     "repeated_array": (WARNING, "{count:event} skipped: the file has traceEvents more than once, and the last counts"),

@@ -26,6 +26,7 @@ from warplens.model.event_records import Lane
 from warplens.model.kinds import CODE, MODULE_PREFIX
 from warplens.model.quality import Note
 from warplens.model.trace import Device, Distributed, Meta, ProcessGroup, Trace
+from warplens.quoted_names import escape_names
 from warplens.readers.kineto import native
 from warplens.readers.kineto.adding import KIND_OF_CATEGORY, EventAdder, KinetoEvents, KinetoFile
 from warplens.readers.kineto.events import EventReader
@@ -39,6 +40,7 @@ from warplens.readers.kineto.scope_metrics import with_scope_metrics
 from warplens.readers.kineto.sync_waits import CATEGORY as SYNCS
 from warplens.readers.kineto.sync_waits import with_sync_waits
 from warplens.readers.shared.event_damage import damage_notes
+from warplens.readers.shared.stored_file import slices
 
 EXPORT = "record a trace with torch.profiler: prof.export_chrome_trace('trace.json.gz')"
 HEAD_BYTES = 4096
@@ -63,6 +65,12 @@ def read(text: bytes, meta: Meta, notes: list[Note], *, step_marks_ns: Sequence[
     `step_marks_ns` are the begin of the first step and the ends of all, in nanoseconds since 1970, where the file
     itself does not mark them.
     """
+    text, escaped = escape_names(text)
+    if escaped:
+        notes = [*notes, Note("escaped_names", escaped)]
+        # The native reader left the text to this one because of them; without a library it does so again.
+        if (file := native.read_file(slices(text))) is not None:
+            return _trace(file, meta, notes, step_marks_ns)
     reader = EventReader(text)
     if not reader.is_trace:
         raise _not_a_trace(text, meta)
