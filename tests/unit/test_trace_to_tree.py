@@ -273,3 +273,38 @@ def test_the_heaviest_paths_are_kept() -> None:
     pruned(root, most=5)
     assert set(root.children) == {"call 9", "call 8", SMALL}
     assert root.children[SMALL].metrics == {"time (ns)": sum(range(8))}
+
+
+def test_functions_of_our_own_have_no_nodes_and_their_time_is_not_the_programs() -> None:
+    own, frame = "/site/warplens", "python_function"
+    root = folded(
+        event(frame, "bin/warplens(10): <module>", 0, 1000),
+        event(frame, f"{own}/cli/__init__.py(90): main", 10, 980),
+        event(frame, "contextlib.py(130): __enter__", 20, 70),  # of the command
+        event(frame, f"{own}/capture/launch.py(117): _execute", 100, 800),
+        event(frame, "threading.py(1541): _shutdown", 110, 50),
+        event(frame, "<built-in function exec>", 200, 600),
+        event(frame, "train.py(1): <module>", 210, 580),
+        event(frame, f"{own}/capture/wrapping.py(20): inside", 220, 300),  # a decorator of the program's function
+        event(frame, f"{own}/capture/scopes.py(80): __enter__", 230, 20),
+        event(frame, "json/decoder.py(1): decode", 235, 10),  # called by that
+        event(frame, "train.py(9): attend", 260, 200),
+        event("cpu_op", "aten::mm", 300, 100),
+        event(frame, f"{own}/capture/workloads/run.py(25): run_workload", 600, 100),
+    )
+    times = {node.name: node.metrics.get("cpu_time_ns", 0) / 1000 for node in nodes_of(root) if node is not root}
+    assert times == {
+        "<built-in function exec>": 20,
+        "train.py:1@<module>": 580 - 300 - 100,
+        "train.py:9@attend": 100,
+        "aten::mm": 100,
+        f"{own}/capture/workloads/run.py:25@run_workload": 100,
+    }
+
+
+def test_a_mark_without_an_end_goes_on_no_longer_than_the_recording() -> None:
+    root = folded(
+        event("Trace", "PyTorch Profiler (0)", 0, 100),
+        event("user_annotation", "(after the last step)", 80, 400, finished=False),
+    )
+    assert at(root, "(after the last step)").metrics["cpu_time_ns"] == 20_000

@@ -4,6 +4,9 @@ Runs where the program runs, so it needs nothing but Python. `python -m warplens
 adds what the trace holds to the tree, which is gzipped. A path joins scopes and annotations, modules and Python frames
 where recorded, ops, then the kernel; backward work stands under the forward op that created it, and a kernel that no
 op launched under the call that did. The paths are those of `Profile.tree`.
+
+What Warplens does inside the program is in none of them: neither its functions nor what they call in Python. Functions
+of its own that stand around the program's are passed through.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ import functools
 import gc
 import gzip
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +43,8 @@ from warplens.quoted_names import escape_names
 
 OP: Final = "cpu_op"
 ANNOTATION: Final = "user_annotation"
-HOST: Final = (OP, ANNOTATION, "python_function")
+FRAME: Final = "python_function"
+HOST: Final = (OP, ANNOTATION, FRAME)
 RUNTIME: Final = ("cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime", "xpu_driver")
 GPU: Final = ("kernel", "concurrent_kernel", "gpu_memcpy", "gpu_memset")
 BACKWARD: Final = "(backward)"
@@ -49,19 +55,45 @@ AFTER_STEPS: Final = "(after the last step)"
 MODULE: Final = "nn.Module: "
 ENGINE: Final = "autograd::engine::evaluate_function: "
 NS_PER_US: Final = 1000
+TRACE_SPAN: Final = "Trace"
+"""The category of the span of what was recorded: an annotation without an end goes on while the profiler ends."""
+EXEC: Final = "<built-in function exec>"
+WORKLOADS: Final = "warplens/capture/workloads/"
 NO_ARGS: Final[dict[str, Any]] = {}
+
+
+class _Role(Enum):
+    """What a Python function is to the program; only functions of the program have nodes."""
+
+    PROGRAM = None
+    LAUNCHER = re.compile(
+        r"(?:.*/)?warplens\(\d+\): <module>$|(?:.*/)?warplens/(?:cli/|__main__\.py|capture/launch\.py)"
+    )
+    """Reaches the program through `exec` or a workload; whatever else it calls is its own."""
+    AROUND = re.compile(
+        r"(?:.*/)?warplens/capture/(?:(?:wrapping|graph_hooks)\.py"
+        r"|steps\.py\(\d+\): step$|forward_watch\.py\(\d+\): __call__$|triton_launches\.py\(\d+\): launch_metadata$)"
+    )
+    """Calls the program, as a decorator or a method that is watched does."""
+    OWN = re.compile(r"(?:.*/)?warplens/(?!capture/workloads/)(?:capture/|__\w+__\.py\()")
+    """Records the program, as does whatever it calls."""
 
 
 class _TreeCall:
     """A host event with its caller."""
 
-    __slots__ = ("begin", "end", "event", "forward_thread", "has_op", "inner_us", "is_backward", "is_runtime", "node",
-                 "outer", "sequence")  # fmt: skip
+    __slots__ = ("begin", "end", "event", "forward_thread", "has_op", "inner_us", "is_backward", "is_passed",
+                 "is_runtime", "node", "outer", "role", "sequence")  # fmt: skip
 
     def __init__(self, event: dict[str, Any], outer: _TreeCall | None, begin: float, end: float) -> None:
         self.event, self.outer, self.begin, self.end = event, outer, begin, end
         category, args = event["cat"], event.get("args", NO_ARGS)
         self.is_runtime = category in RUNTIME
+        self.role = _Role.PROGRAM
+        if category == FRAME:
+            self.role = _role(event["name"], None if outer is None else outer.role)
+        # It has no node of its own, and what is inside stands where it would.
+        self.is_passed = self.is_runtime or self.role is not _Role.PROGRAM
         self.has_op: bool = category == OP or (outer is not None and outer.has_op)
         self.inner_us = 0.0
         self.node: Node | None = None
@@ -74,6 +106,7 @@ class _TreeCall:
 def fold(document: dict[str, Any], root: Node) -> None:
     """Add the events of a trace to a tree."""
     events = [event for event in document.get("traceEvents", []) if event.get("ph") == "X" and "ts" in event]
+    _end_open_marks(events)
     threads = _threads(event for event in events if event.get("cat") in (*HOST, *RUNTIME))
     calls = [call for thread_calls in threads.values() for call in thread_calls]
     # Who called and who created started earlier, on whichever thread: both have their nodes by then.
@@ -81,13 +114,20 @@ def fold(document: dict[str, Any], root: Node) -> None:
     forward = _forward_ops(threads)
     for call in calls:
         call.node = _node_of(call, root, forward)
-        if not call.is_runtime:
+        if not call.is_passed:
             call.node.add(CPU_TIME, max(0, round((call.end - call.begin - call.inner_us) * NS_PER_US)))
     _add_metrics(document.get(HEADER, []), threads)
     launches = {call.event.get("args", NO_ARGS).get("correlation"): call for call in calls if call.is_runtime}
     for event in events:
         if event.get("cat") in GPU:
             _add_kernel(_launcher(launches.get(event.get("args", {}).get("correlation")), root), event)
+
+
+def _end_open_marks(events: list[dict[str, Any]]) -> None:
+    ends = [event["ts"] + event.get("dur", 0) for event in events if event.get("cat") == TRACE_SPAN]
+    for event in events if ends else ():
+        if event.get("args", NO_ARGS).get("finished") is False:
+            event["dur"] = max(0, min(event.get("dur", 0), max(ends) - event["ts"]))
 
 
 def _launcher(launch: _TreeCall | None, root: Node) -> Node:
@@ -110,6 +150,16 @@ def _threads(events: Iterable[dict[str, Any]]) -> dict[Any, list[_TreeCall]]:
     for event in events:
         threads.setdefault((event.get("pid"), event.get("tid")), []).append(event)
     return {thread: _nested(thread_events) for thread, thread_events in threads.items()}
+
+
+@functools.cache
+def _role(name: str, caller: _Role | None) -> _Role:
+    """The role of a function with the role of its caller."""
+    for role in (_Role.LAUNCHER, _Role.AROUND, _Role.OWN):
+        if role.value.match(name):
+            return role
+    is_launchers = caller is _Role.LAUNCHER and name != EXEC and WORKLOADS not in name
+    return _Role.OWN if caller is _Role.OWN or is_launchers else _Role.PROGRAM
 
 
 def _nested(events: list[dict[str, Any]]) -> list[_TreeCall]:
@@ -164,7 +214,7 @@ def _forward_ops(threads: dict[Any, list[_TreeCall]]) -> dict[tuple[int, int], _
 def _node_of(call: _TreeCall, root: Node, forward: dict[tuple[int, int], _TreeCall]) -> Node:
     """The node of a call whose callers have theirs."""
     above = root if call.outer is None or call.outer.node is None else call.outer.node
-    if call.is_runtime:
+    if call.is_passed:
         return above
     if call.is_backward:
         created = forward.get((call.forward_thread, call.sequence))
@@ -222,13 +272,14 @@ def devices_of(document: dict[str, Any]) -> dict[str, Any]:
     return {"CUDA": listed} if listed else {}
 
 
-def fold_file(trace: Path, tree: Path) -> None:
-    """Add a trace file to a tree file; the tree is replaced whole."""
-    text = trace.read_bytes()
+def fold_file(trace: Path, tree: Path) -> int:
+    """Add a trace file to a tree file, which is replaced whole; returns in how many names quotes had to be escaped."""
+    text, escaped_names = trace.read_bytes(), 0
     try:
         document = json.loads(text.decode(errors="replace"))
     except ValueError:
-        document = json.loads(escape_names(text)[0].decode(errors="replace"))
+        text, escaped_names = escape_names(text)
+        document = json.loads(text.decode(errors="replace"))
     root, devices = Node(ROOT), devices_of(document)
     if tree.exists():
         stored = json.loads(gzip.decompress(tree.read_bytes()))
@@ -236,12 +287,13 @@ def fold_file(trace: Path, tree: Path) -> None:
     fold(document, root)
     pruned(root)
     write_whole(tree, gzip.compress(json.dumps(to_hatchet(root, devices)).encode(), mtime=0))
+    return escaped_names
 
 
 if __name__ == "__main__":
     # A process this short leaves the collector of cycles nothing to do but look, over and over.
     gc.disable()
     try:
-        fold_file(Path(sys.argv[1]), Path(sys.argv[2]))
+        sys.stdout.write(str(fold_file(Path(sys.argv[1]), Path(sys.argv[2]))))
     except WarplensError as error:
         sys.exit(str(error))

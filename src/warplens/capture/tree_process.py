@@ -1,4 +1,4 @@
-"""Folding pieces of a recording into one tree, in a process of its own, so that the program is not held up."""
+"""Folding pieces of a recording into one tree, in a process of its own, so that the program goes on meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TreeProcess:
         self._tree = staging.path(bundle_files.TREE)
         self._process: subprocess.Popen[bytes] | None = None
         self._piece: Path | None = None
-        self.pieces = self.lost_pieces = 0
+        self.pieces = self.lost_pieces = self.escaped_names = 0
         self.reason = ""
         """Why the last of the lost pieces was lost."""
         self.recorded_seconds = self.skipped_seconds = 0.0
@@ -49,10 +49,13 @@ class TreeProcess:
         """Wait until all is folded."""
         if self._process is None or self._piece is None:
             return
-        _, errors = self._process.communicate()
+        output, errors = self._process.communicate()
         code, self._process = self._process.returncode, None
         self._piece.unlink(missing_ok=True)
-        if code:
+        if code == 0:
+            last_line = output.rpartition(b"\n")[2]
+            self.escaped_names += int(last_line) if last_line.isdigit() else 0
+        else:
             self.note_lost(errors.decode(errors="replace").strip().rpartition("\n")[2] or f"status {code}")
 
     def _start(self, piece: Path) -> subprocess.Popen[bytes]:
@@ -67,7 +70,7 @@ class TreeProcess:
             # Where -m looks for modules first: not among the program's own.
             cwd=piece.parent,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             # A Ctrl-C is for the program.
             start_new_session=True,
