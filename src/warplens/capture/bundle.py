@@ -28,7 +28,9 @@ from warplens.files import temporary_file
 from warplens.quoted_names import escape_names
 
 GZIP_LEVEL: Final = 3
-"""Half the time of the default for files a few percent larger."""
+"""A tenth of the time of the smallest files, which are a third smaller."""
+SMALL_BYTES: Final = 32 << 20
+"""Up to this size that time is about a second."""
 BLOCK: Final = 1 << 20
 
 
@@ -199,7 +201,7 @@ def _remove(path: Path) -> None:
 
 def compress(source: Path, target: Path) -> None:
     """`source` gzipped as `target`, and gone."""
-    with source.open("rb") as plain, gzip.open(target, "wb", compresslevel=GZIP_LEVEL) as packed:
+    with source.open("rb") as plain, _packed(source, target) as packed:
         shutil.copyfileobj(plain, packed, BLOCK)
     source.unlink()
 
@@ -210,7 +212,7 @@ def compress_trace(source: Path, target: Path, renames: Sequence[tuple[bytes, by
     `renames` are texts in it and what takes their place.
     """
     count = 0
-    with source.open("rb") as plain, gzip.open(target, "wb", compresslevel=GZIP_LEVEL) as packed:
+    with source.open("rb") as plain, _packed(source, target) as packed:
         for lines in _lines(plain):
             for old, new in renames:
                 lines = lines.replace(old, new)
@@ -219,6 +221,10 @@ def compress_trace(source: Path, target: Path, renames: Sequence[tuple[bytes, by
             count += escaped
     source.unlink()
     return count
+
+
+def _packed(source: Path, target: Path) -> gzip.GzipFile:
+    return gzip.GzipFile(target, "wb", 9 if source.stat().st_size <= SMALL_BYTES else GZIP_LEVEL)
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
