@@ -46,6 +46,12 @@ MEMORY_VERSION: Final = 1
 COUNTERS: Final = "counters.json"
 """Power, clocks and other readings of the GPUs while steps were recorded or timed."""
 COUNTERS_VERSION: Final = 1
+STEPS_FOUND_BY: Final = {
+    "program": "warplens.step()",
+    "optimizer": "the optimizer's step",
+    "forward": "the outermost module's forward",
+}
+"""What marks the steps of a run, by its name in the manifest."""
 PARTIAL: Final = re.compile(r"\.partial-\d+$")
 """What a bundle's folder is called while it is being written."""
 

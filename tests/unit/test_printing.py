@@ -25,9 +25,11 @@ PRINTING = re.compile(r"\bprint\(|\bwrite(?:lines)?\(|\bConsole\(")
 PRINTS = {"cli/printing.py"}
 DRAWS = {"cli/printing.py", "cli/progress.py"}
 """Where rich prints: texts that `clean` has passed."""
-OTHER_PROGRAMS = {"capture/launch.py", "capture/session.py", "capture/counters/sampling.py", "__main__.py"}
-"""They print inside a user's program, into a pipe to it, or one word of our own, where nothing of the command line is
-loaded."""
+OTHER_PROGRAMS = {
+    "capture/launch.py", "capture/session.py", "capture/trace_to_tree.py", "capture/counters/sampling.py", "__main__.py",
+}  # fmt: skip
+"""They print inside a user's program, into a pipe to it, or one word or number of our own, where nothing of the command
+line is loaded."""
 PRINTED = {
     "clean_lines(str(text))", "'\\r' + clean(line)[:cells].ljust(cells)",
     "fill(line, width(most), subsequent_indent=indent, break_on_hyphens=False) if line.strip() else line",

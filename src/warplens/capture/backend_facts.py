@@ -12,3 +12,6 @@ class BackendFacts:
     steps_marked: int
     gpu: bool
     steps_recorded: int | None = None
+    steps_found_by: str | None = None
+    """Where they were searched for: "program", "optimizer", "forward" or "none"."""
+    seconds_recorded: float | None = None

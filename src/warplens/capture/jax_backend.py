@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from warplens import bundle_files
 from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.plan import RecordingPlan
+from warplens.capture.recorded_files import RecordedPart
 from warplens.capture.scopes import Metrics
+from warplens.capture.step_search import StepSearch
+from warplens.capture.steps import StepSource
+from warplens.capture.ticker import TICK_SECONDS, Ticker
+from warplens.capture.torch_phases import FIRST, MEASURED, RecordingPhases
 from warplens.capture.triton_launches import LaunchRecorder
-from warplens.capture.windows import StepWindow
 from warplens.errors import UsageError, WarplensError
 
 CANNOT_PAUSE: Final = "JAX's profiler cannot pause: everything was recorded"
+COMPILATION: Final = "/jax/core/compile/"
+"""How events begin that JAX reports when it traces and compiles a function: the first is the program's first work."""
 
 
 class JaxBackend:
@@ -34,8 +44,14 @@ class JaxBackend:
             raise WarplensError("JAX is not installed here", hint="pip install jax, or use the backend torch") from None
         self._jax = jax
         self._folder = staging.path("jax")
-        self._window = StepWindow(plan)
-        self._is_recording = False
+        self._phases = RecordingPhases(replace(plan, execution_trace="none"), can_be_light=False)
+        self.busy = threading.Lock()
+        self.search = StepSearch(self._phases, self, wants_frames=False) if plan.steps else None
+        self._ticker: Ticker | None = None
+        self._is_recording = self._is_over = self._has_begun = False
+        self._began = 0.0
+        self._whole_steps = self._parts = 0
+        self._kept: RecordedPart | None = None
         self._mark: Any = None
         self._has_metrics = False
         if plan.memory:
@@ -51,8 +67,11 @@ class JaxBackend:
         """Nothing: its launches are not recorded."""
 
     def start(self) -> None:
-        if self._window.is_open:
+        if self._phases.now == MEASURED:
             self._begin()
+        elif self.search is not None and self.plan.early:
+            self._jax.monitoring.register_event_duration_secs_listener(self._on_event)
+            self._ticker = Ticker(TICK_SECONDS, self.search.look)
 
     def pause(self) -> None:
         if CANNOT_PAUSE not in self.notes:
@@ -62,19 +81,38 @@ class JaxBackend:
         """Nothing was paused."""
 
     def step(self) -> None:
+        with self.busy:
+            self._close_mark()
+            before = self._phases.now
+            self._whole_steps += self._is_recording
+            self._phases.advance(is_recorded=self._is_recording)
+            after = self._phases.now
+            if before != after:
+                self._end(before)
+                self._open(after)
+            if self._is_recording:
+                self._open_mark()
+
+    def may_switch(self) -> bool:
+        return not self._is_over
+
+    def switch(self, before: str, after: str) -> None:
         self._close_mark()
-        change = self._window.step()
-        if change == "open":
-            self._begin()
-        elif change == "close":
-            self._end()
-        if self._is_recording:
-            self._mark = self._jax.profiler.StepTraceAnnotation("step", step_num=self._window.steps_seen)
-            self._mark.__enter__()
+        self._end(before)
+        self._open(after)
+
+    def has_work(self) -> bool:
+        return self._kept is not None
+
+    def forget_steps(self, *, with_profile: bool) -> None:
+        self._kept = None if with_profile else self._kept
 
     def stop(self) -> BackendFacts:
+        self._is_over = True
+        if self._ticker is not None:
+            self._ticker.stop()
         self._close_mark()
-        self._end()
+        self._end(self._phases.now)
         files = sorted(self._folder.rglob("*.xplane.pb"))
         if files:
             shutil.move(files[-1], self.staging.path(bundle_files.XPLANE))
@@ -83,11 +121,17 @@ class JaxBackend:
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._has_metrics:
             self.notes.append("JAX's profiler keeps the names of scopes, not their metrics")
-        return BackendFacts(self._window.steps_seen, self._jax.default_backend() == "gpu")
+        has_gpu = self._jax.default_backend() == "gpu"
+        if self.search is None:
+            return BackendFacts(self._phases.steps_seen, has_gpu)
+        self.notes += self.search.summary(self._kept, self.plan.steps)
+        return self.search.facts(self._kept, gpu=has_gpu, recorded=None)
 
     def forget(self) -> None:
         """In a forked child: the recording is the parent's."""
-        self._is_recording, self._mark = False, None
+        self._is_recording, self._is_over, self._mark = False, True, None
+        if self._ticker is not None:
+            self._ticker.stop()
 
     def enter(self, name: str, metrics: Metrics) -> Any:
         self._has_metrics |= bool(metrics)
@@ -98,14 +142,41 @@ class JaxBackend:
     def exit(self, handle: Any, depth: int) -> None:
         handle.__exit__(None, None, None)
 
-    def _begin(self) -> None:
-        self._jax.profiler.start_trace(str(self._folder))
-        self._is_recording = True
+    def _on_event(self, event: str, seconds: float, **_: Any) -> None:
+        if self.search is not None and not self._has_begun and event.startswith(COMPILATION) and not self._is_over:
+            self._has_begun = True
+            self.search.work_begins()
 
-    def _end(self) -> None:
-        if self._is_recording:
-            self._is_recording = False
-            self._jax.profiler.stop_trace()
+    def _open(self, phase: str) -> None:
+        if phase in (FIRST, MEASURED) and not self._is_over:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._parts += 1
+        self._jax.profiler.start_trace(str(self._part_folder))
+        self._is_recording, self._began, self._whole_steps = True, time.monotonic(), 0
+
+    @property
+    def _part_folder(self) -> Path:
+        return self._folder / str(self._parts)
+
+    def _end(self, phase: str) -> None:
+        """End what is being recorded; of several recordings the best stays."""
+        if not self._is_recording:
+            return
+        self._is_recording = False
+        source = StepSource.NONE if self.search is None else self.search.source
+        part = RecordedPart(phase, self._whole_steps, source, time.monotonic() - self._began, has_ops=True)
+        self._jax.profiler.stop_trace()
+        is_better = self._kept is None or part.worth >= self._kept.worth
+        for folder in list(self._folder.iterdir()):
+            if (folder == self._part_folder) != is_better:
+                shutil.rmtree(folder, ignore_errors=True)
+        self._kept = part if is_better else self._kept
+
+    def _open_mark(self) -> None:
+        self._mark = self._jax.profiler.StepTraceAnnotation("step", step_num=self._phases.steps_seen)
+        self._mark.__enter__()
 
     def _close_mark(self) -> None:
         if self._mark is not None:

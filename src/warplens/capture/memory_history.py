@@ -59,7 +59,7 @@ class MemoryHistory:
             self._switch(False)
 
     def begin_window(self) -> None:
-        self._is_window = True
+        self._is_window, self._is_written = True, False
         self._start_ns = time.time_ns()
         self._start = self._statistics()
         self.tensors.begin_window()
@@ -67,11 +67,14 @@ class MemoryHistory:
             self._note_blocks()
             self._switch(True, entries=MOST_ENTRIES)
 
-    def end_window(self) -> None:
-        """Write what the window leaves; a failure is a note."""
+    def end_window(self, *, is_kept: bool = True) -> None:
+        """Write what the window leaves, unless a better one has been written; a failure is a note."""
         if not self._is_window or self._is_written:
             return
         self._is_window, self._is_written = False, True
+        if not is_kept:
+            self._switch(False)
+            return
         try:
             end_ns = time.time_ns()
             # First: what this makes itself is not the program's.

@@ -38,6 +38,7 @@ class CaptureOptions(TypedDict, total=False):
     sync_events: bool
     graph_captures: int
     counters: bool
+    early: bool
 
 
 class PlanOptions(CaptureOptions, total=False):
@@ -60,7 +61,8 @@ class RecordingPlan:
     without `steps` or a GPU. `sync_events` records what waits of the host and of streams wait for. `graph_captures` is
     how many captures of CUDA or HIP graphs are recorded at the most, whenever in the run they happen. `counters` are
     power, clocks and other readings of the GPU, sampled while steps are recorded or timed. `mode` says what Proton
-    records inside kernels: "pcsampling", "instrumentation" or "mma", with options of Proton's after a colon.
+    records inside kernels: "pcsampling", "instrumentation" or "mma", with options of Proton's after a colon. `early`
+    records what comes before the steps as well, and keeps it only where the program ends before one of them has.
     """
 
     context: str = "shadow"
@@ -80,6 +82,7 @@ class RecordingPlan:
     sync_events: bool = True
     graph_captures: int = 4096
     counters: bool = False
+    early: bool = False
 
     def __post_init__(self) -> None:
         for option, choices in CHOICES.items():
@@ -93,6 +96,8 @@ class RecordingPlan:
                 raise UsageError(f"{option} cannot be negative")
         if not self.steps and (self.wait or self.warmup):
             raise UsageError("wait and warmup need a number of steps to record", hint="set steps")
+        if self.early and (not self.steps or self.warmup or self.data == "tree"):
+            raise UsageError("early needs a trace and a number of steps, and no warmup")
 
     def _check_mode(self) -> None:
         if not self.mode:

@@ -20,6 +20,7 @@ from warplens.capture.kernel_sources import copy_inductor_sources
 from warplens.capture.launch import rank
 from warplens.capture.masking import without_secrets
 from warplens.capture.plan import RecordingPlan
+from warplens.capture.step_search import StepSearch
 from warplens.capture.triton_hook import TritonHook
 from warplens.capture.triton_launches import LaunchRecorder
 from warplens.errors import WarplensError
@@ -66,13 +67,15 @@ class Session:
         # Now: the program may change its arguments.
         self._command = without_secrets(command or ["python", *getattr(sys, "argv", [])])
         self.staging = Staging(target, force=force)
-        self.is_active = False
+        self.is_active = self.is_own = False
+        """Whether it records now, and whether the program itself has chosen from where."""
         self._hook = TritonHook(lambda: self.backend.records_scopes)
         self._counters: CounterProcess | None = None
         self._began = time.time()
         scopes.take_omitted_count()
         try:
             self.backend: Backend = make_backend(plan, self.staging, source)
+            self.search: StepSearch | None = getattr(self.backend, "search", None)
             self._launches = LaunchRecorder(self.backend.is_measuring)
             self.backend.watch_launches(self._launches)
             self._clocks = environment.clocks()
@@ -101,8 +104,19 @@ class Session:
 
     def deactivate(self) -> None:
         if self.is_active:
+            if self.search is not None:
+                self.search.pauses()
             self._detach()
             self.backend.pause()
+
+    def begin_own(self) -> None:
+        """The program, which is recorded already, starts a session of its own."""
+        if self.search is not None and self.search.record_rest():
+            self.is_own = True
+            self.note_once("the program's own warplens.start began the recording; its name and options are not used")
+        elif not self.is_own:
+            chosen = "steps" if self.plan.steps else "the whole run"
+            self.note_once(f"the program's own warplens.start was ignored: `warplens profile` records {chosen}")
 
     def finalize(self, ending: Ending) -> Path:
         self._detach()

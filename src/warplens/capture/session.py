@@ -32,7 +32,10 @@ _sessions: dict[int, Session] = {}
 _numbers = itertools.count(1)
 _listeners: list[Stepper] = []
 """Listeners to step marks besides recording sessions."""
-_steps = StepMarks(lambda: [*(session.backend for session in _sessions.values() if session.is_active), *_listeners])
+_steps = StepMarks(
+    lambda: [*(session.backend for session in _sessions.values() if session.is_active), *_listeners],
+    lambda: [session.search for session in _sessions.values() if session.search is not None and session.is_active],
+)
 
 
 def start(
@@ -48,15 +51,16 @@ def start(
 ) -> int:
     """Begin recording; returns the session's number. `finalize` writes the bundle `<name>.warplens` (or `<name>.zip`).
 
-    `options`: shapes, stacks, memory, threads, execution_trace, and steps with wait, warmup and light_steps, as
+    `options`: shapes, stacks, memory, threads, execution_trace, and steps with wait, early, warmup and light_steps, as
     `warplens profile` has them. `mode` is one of Proton's: "pcsampling" for what warps wait for by source line, where
     this is called before the first launch; "instrumentation" for the regions that kernels mark with
-    `triton.profiler.language`. Under `warplens profile`, which records already, this returns its session.
+    `triton.profiler.language`. Under `warplens profile`, which records already, this returns its session, and what is
+    recorded begins here where steps would be searched for.
     """
     plan = _plan({"context": context, "data": data, "backend": backend, "mode": mode, "hook": hook, **options})
     commanded = next((session for session in _sessions.values() if session.is_commanded), None)
     if commanded is not None:
-        commanded.note_once("the program's own warplens.start was ignored: `warplens profile` records the whole run")
+        commanded.begin_own()
         return commanded.number
     return begin(_target(name), plan, force=force).number
 
@@ -74,6 +78,9 @@ def begin(
     )
     _update_recorders()
     _steps.watch_optimizers()
+    if session.is_commanded and plan.steps:
+        # Of a program that runs already, what it has compiled would be compiled again.
+        _steps.watch_forwards()
     return session
 
 
@@ -92,11 +99,13 @@ def activate(session: int | None = None) -> None:
 def finalize(session: int | None = None) -> Path | None:
     """End one session, or all, and write what was recorded; returns the bundle's path (the last one's of several).
 
-    What `warplens profile` records goes on until the program has ended.
+    What `warplens profile` records goes on until the program has ended, or pauses where the program began it itself.
     """
     path, failure = None, None
     for chosen in _chosen(session):
         try:
+            if chosen.is_own:
+                chosen.deactivate()
             path = chosen.staging.target if chosen.is_commanded else end(chosen)
         except WarplensError as error:  # the others are ended all the same
             failure = error

@@ -6,19 +6,20 @@ reader ties the two together call by call, and from there to the measured steps 
 
 Recording ops slows the host down as well. So some more steps are recorded with the GPU's activity only, which costs far
 less, and steps before and after everything that is recorded are timed without a profiler.
+
+Where the steps are to be found, whatever comes first is recorded and replaced by what is better: ops from the start on,
+the first steps, and from the third on the steps that are wanted. So a program that ends early leaves what there was.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, Final
 
 from warplens import bundle_files
-from warplens.capture import bundle
 from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.environment import seconds_from
@@ -26,9 +27,12 @@ from warplens.capture.graph_captures import CaptureHost, GraphCaptures, RunningR
 from warplens.capture.memory_history import MemoryHistory
 from warplens.capture.plain_steps import PlainSteps, wait_for_gpu, write_timing
 from warplens.capture.plan import RecordingPlan
+from warplens.capture.recorded_files import FILE_OF_PHASE, RecordedFiles, RecordedPart
 from warplens.capture.scopes import Metrics
-from warplens.capture.ticker import Ticker
-from warplens.capture.torch_phases import ARGUMENTS, LIGHT, MEASURED, RecordingPhases
+from warplens.capture.step_search import StepSearch
+from warplens.capture.steps import StepSource
+from warplens.capture.ticker import TICK_SECONDS, Ticker, is_inside_op
+from warplens.capture.torch_phases import ARGUMENTS, FIRST, FULL, LIGHT, MEASURED, START, RecordingPhases
 from warplens.capture.torch_recording import (
     OtherProfiler,
     Recording,
@@ -38,8 +42,7 @@ from warplens.capture.torch_recording import (
     record_ops,
     records_gpu,
 )
-from warplens.capture.torch_regions import OpenRegions, ScopeRegion
-from warplens.capture.trace_to_tree import AFTER_STEPS, STEP
+from warplens.capture.torch_regions import OpenRegions, ScopeRegion, StepMark
 from warplens.capture.tree_process import TreeProcess
 from warplens.capture.triton_launches import LaunchRecorder
 from warplens.errors import WarplensError
@@ -50,15 +53,6 @@ PIECE_SECONDS: Final = seconds_from("WARPLENS_PIECE_SECONDS", default=2.0)
 step or scope after this time."""
 LONGEST_SECONDS: Final = PIECE_SECONDS + 0.5
 """A piece of a program without those ends wherever the program is."""
-TICK_SECONDS: Final = 0.25
-PLAIN_TRACE: Final = "trace.json"
-PLAIN_ARGUMENTS: Final = "execution_trace.json"
-"""As PyTorch writes them, before they are packed."""
-FILE_OF_PHASE: Final = {
-    MEASURED: bundle_files.TRACE,
-    ARGUMENTS: bundle_files.EXECUTION_STEP,
-    LIGHT: bundle_files.LIGHT_TRACE,
-}
 
 
 class TorchBackend:
@@ -80,17 +74,23 @@ class TorchBackend:
         self._opened = ""
         """What `_recording` is for; asked at every launch of a Triton kernel, so it is not computed."""
         self._other_profiler: OtherProfiler | None = None
-        self._mark: ScopeRegion | None = None
-        self._written: tuple[str, bool] | None = None
+        self._files = RecordedFiles(staging)
+        self._whole_steps = 0
+        """Of the recording that runs."""
+        self._written: tuple[RecordedPart, bool] | None = None
         self._regions = OpenRegions()
+        self._mark = StepMark(self._regions)
         self._folder = TreeProcess(staging) if plan.data == "tree" else None
         self._ticker: Ticker | None = None
-        self._busy = threading.Lock()
+        self.busy = threading.Lock()
+        wants_frames = plan.stacks or plan.context == "python"
+        self.search = (
+            StepSearch(self._phases, self, wants_frames=wants_frames) if plan.steps and plan.data == "trace" else None
+        )
         self._home = threading.get_ident()
         self._created = self._began = time.monotonic()
         self._paused_at: float | None = None
         self._is_over = self._has_ops = False
-        self._escaped_names = 0
         self._captures = self._watched_captures()
         wants_memory = plan.memory and plan.data == "trace"
         self._memory = MemoryHistory(self.torch, staging, is_whole=not plan.steps) if wants_memory else None
@@ -109,9 +109,11 @@ class TorchBackend:
             self._memory.begin_run()
         self._open(self._phases.now)
         if self.plan.steps and self._phases.now == MEASURED:
-            self._open_mark()
-        if self._folder is not None and not self.plan.steps and threading.current_thread() is threading.main_thread():
-            self._ticker = Ticker(TICK_SECONDS, self._end_long_piece)
+            self._mark.open(self._phases.steps_seen, self._recording)
+        ticks = self._end_long_piece if self._folder is not None and not self.plan.steps else None
+        ticks = self.search.look if self.search is not None and self.plan.early else ticks
+        if ticks is not None and threading.current_thread() is threading.main_thread():
+            self._ticker = Ticker(TICK_SECONDS, ticks)
 
     def pause(self) -> None:
         self._paused_at = time.monotonic()
@@ -141,15 +143,16 @@ class TorchBackend:
         if self._captures.is_open:
             # Of a step that is being captured nothing runs, and what ending a recording does would end the capture.
             return
-        with self._busy:
+        with self.busy:
             before = self._phases.now
             self._read_clocks(before)
-            self._close_mark()
+            self._mark.close()
+            self._whole_steps += self._recording is not None
             self._phases.advance(is_recorded=self._recording is not None)
             after = self._phases.now
             if self._memory is not None:
                 self._memory.step_ended(self._phases.steps_seen)
-            if before != after:
+            if before != after or (after == FIRST and self._recording is None):
                 self._close(before)
                 self._try(self._open, after)
             elif not after:
@@ -159,8 +162,28 @@ class TorchBackend:
             elif self._phases.begins_sampled and not self._is_over:
                 self._plain.begin_sampled()
         self._fold_piece(PIECE_SECONDS)
-        if after == MEASURED:
-            self._open_mark()
+        if after in (FIRST, MEASURED):
+            self._mark.open(self._phases.steps_seen, self._recording)
+
+    def may_switch(self) -> bool:
+        return not self._captures.is_open and (self._recording is None or self._recording.can_stop_here)
+
+    def switch(self, before: str, after: str) -> None:
+        self._mark.drop()
+        self._close(before, is_whole=before in FULL)
+        self._mark.close()
+        self._try(self._open, after)
+        if after == FIRST:
+            self._mark.open(self._phases.steps_seen, self._recording)
+
+    def has_work(self) -> bool:
+        return self._files.kept is not None and self._files.kept.has_ops
+
+    def forget_steps(self, *, with_profile: bool) -> None:
+        self._plain.drop()
+        self._plain.windows.clear()
+        self._light_marks_ns = []
+        self._files.forget_steps(with_profile=with_profile)
 
     def _read_clocks(self, phase: str) -> None:
         """At a mark, before anything else takes time."""
@@ -175,15 +198,18 @@ class TorchBackend:
     def stop(self) -> BackendFacts:
         """Everything recorded is in the bundle's folder afterwards."""
         self._plain.finish()
+        if self.search is not None:
+            self.search.stop()
         self._captures.finish()
         if self._ticker is not None:
             self._ticker.stop()
-        with self._busy:
+        with self.busy:
             if self._folder is not None and self._recording is None and not (self.plan.steps or self._is_over):
                 self._folder.skipped_seconds += time.monotonic() - self._began
             self._close_at_end()
-            self._close_mark()
+            self._mark.close()
             self._is_over = True
+            self._try(self._files.pack)
         if self._folder is not None:
             self._folder.finish()
             self.notes += self._folder.notes()
@@ -196,7 +222,11 @@ class TorchBackend:
             self._memory.stop()
             self.notes += self._memory.notes
         self._add_notes()
-        return BackendFacts(self._phases.steps_seen, self.has_gpu, self._phases.measured)
+        recorded = self._phases.measured
+        if self.search is None:
+            return BackendFacts(self._phases.steps_seen, self.has_gpu, recorded)
+        self.notes += self.search.summary(self._files.kept, self.plan.steps)
+        return self.search.facts(self._files.kept, gpu=self.has_gpu, recorded=recorded)
 
     def forget(self) -> None:
         """In a forked child: the recording is the parent's, and does not include what the child does."""
@@ -219,7 +249,7 @@ class TorchBackend:
         return recording is not None and recording.records_scopes
 
     def is_measuring(self) -> bool:
-        return self._recording is not None and self._opened == MEASURED
+        return self._recording is not None and self._opened in FULL
 
     def is_timing(self) -> bool:
         return self._recording is not None or self._plain.is_open
@@ -227,6 +257,7 @@ class TorchBackend:
     def watch_launches(self, recorder: LaunchRecorder) -> None:
         recorder.captured = self._captures.open_launches
         self._captures.launch_order = recorder.order
+        self._files.follow(recorder.order, self._captures.replays)
 
     def enter(self, name: str, metrics: Metrics) -> ScopeRegion:
         return self._regions.enter(name, metrics, self._recording or self._captures.recording)
@@ -247,7 +278,10 @@ class TorchBackend:
         else:
             self._recording, self._next = self._next or self._new_recording(phase), None
             self._opened = phase
-            if self._memory is not None and phase == MEASURED:
+            self._whole_steps = 0
+            if phase in FULL:
+                self._files.begin()
+            if self._memory is not None and phase in (FIRST, MEASURED):
                 self._memory.begin_window()
             self._recording.start()
             self._began = time.monotonic()
@@ -270,13 +304,15 @@ class TorchBackend:
         return Recording(
             self.torch,
             shapes=plan.shapes and is_trace and phase != LIGHT,
-            memory=plan.memory and phase == MEASURED and is_trace,
-            stacks=(plan.stacks or plan.context == "python") and phase == MEASURED,
-            sync_events=plan.sync_events and is_trace and phase == MEASURED,
+            memory=plan.memory and phase in FULL and is_trace,
+            stacks=(plan.stacks or plan.context == "python") and phase in (FIRST, MEASURED),
+            sync_events=plan.sync_events and is_trace and phase in FULL,
             gpu_only=phase == LIGHT,
-            # What a thread began only that thread could end, and it may be gone by then.
-            every_thread=plan.threads or threading.current_thread() is not threading.main_thread(),
-            execution_trace=self.staging.path(PLAIN_ARGUMENTS) if wants else None,
+            # What a thread began only that thread could end, and it may be gone by then; marks may come from another.
+            every_thread=plan.threads
+            or phase in (START, FIRST)
+            or threading.current_thread() is not threading.main_thread(),
+            execution_trace=self._files.arguments if wants else None,
         )
 
     def _watched_captures(self) -> GraphCaptures:
@@ -302,6 +338,11 @@ class TorchBackend:
     def _running(self) -> RunningRecording | None:
         if self._recording is None:
             return None
+        if self._opened in (START, FIRST) and self._recording.can_stop_here:
+            # What is captured is replayed in later steps: it must not go with what they replace.
+            self._close(self._opened)
+            self._phases.cut()
+            return None
         if self._opened == LIGHT:
             return RunningRecording(why="the light pass, which has no ops, was being recorded")
         if self._paused_at is not None:
@@ -325,12 +366,11 @@ class TorchBackend:
 
     def _close_at_end(self) -> None:
         """As `_close`, where no more steps come: the mark that is open has no end, and a step for arguments neither."""
-        if self._mark is not None:
-            self._regions.drop(self._mark)
+        self._mark.drop()
         phase = self._phases.now
         if self._written is not None:  # the program was interrupted during this
             self._try(self._file, *self._written)
-        self._close(phase, is_whole=phase == MEASURED or (phase == LIGHT and self._has_light_step))
+        self._close(phase, is_whole=phase in FULL or (phase == LIGHT and self._has_light_step))
 
     @property
     def _has_light_step(self) -> bool:
@@ -345,33 +385,29 @@ class TorchBackend:
         if self._other_profiler is not None:
             self._other_profiler.forget()
         self._regions.close()
-        plain = self.staging.path(PLAIN_TRACE)
-        self._written = phase, is_whole
-        if not recording.stop(plain):
+        source = StepSource.NONE if self.search is None else self.search.source
+        part = RecordedPart(phase, self._whole_steps, source, seconds)
+        self._written = part, is_whole
+        if not recording.stop(self._files.trace):
             self._end("replaced this one")
             self._written = None
             return
-        if self._memory is not None and phase == MEASURED:
-            self._memory.end_window()
-        self._has_ops |= holds_ops(plain)
+        part = replace(part, has_ops=holds_ops(self._files.trace))
+        self._has_ops |= part.has_ops
+        if self._memory is not None and phase in (FIRST, MEASURED):
+            self._memory.end_window(is_kept=self._files.is_better(part))
         if self._folder is not None:
-            self._folder.add(plain, seconds)
+            self._folder.add(self._files.trace, seconds)
             self._written = None
         else:
-            self._file(phase, is_whole)
+            self._file(part, is_whole)
 
-    def _file(self, phase: str, is_whole: bool) -> None:
+    def _file(self, part: RecordedPart, is_whole: bool) -> None:
         """Put what was written into the bundle."""
-        plain, calls = self.staging.path(PLAIN_TRACE), self.staging.path(PLAIN_ARGUMENTS)
-        if not is_whole or not plain.exists():
-            plain.unlink(missing_ok=True)
-            calls.unlink(missing_ok=True)
-        else:
-            target = self.staging.path(FILE_OF_PHASE[phase])
-            self._escaped_names += bundle.compress_trace(plain, target, self._renames(plain))
-            if calls.exists():
-                self._phases.has_arguments = True
-                bundle.compress(calls, self.staging.path(bundle_files.EXECUTION_TRACE))
+        if not is_whole:
+            self._files.drop()
+        elif self._files.trace.exists():
+            self._phases.has_arguments |= self._files.take(part, self._mark.renames())
         self._written = None
 
     def _fold_piece(self, seconds: float) -> None:
@@ -383,7 +419,7 @@ class TorchBackend:
             return
         is_mine = False
         try:
-            is_mine = self._busy.acquire(blocking=False)
+            is_mine = self.busy.acquire(blocking=False)
             if not is_mine:  # another thread holds it, or the ticker interrupted it
                 return
             age = time.monotonic() - self._began
@@ -395,10 +431,11 @@ class TorchBackend:
                 self._close(MEASURED)
         finally:
             if is_mine:
-                self._busy.release()
+                self.busy.release()
 
     def _end_long_piece(self) -> None:
-        self._fold_piece(LONGEST_SECONDS)
+        if not is_inside_op():
+            self._fold_piece(LONGEST_SECONDS)
 
     def _on_other_profiler(self) -> None:
         """The program starts PyTorch's profiler itself; what was recorded so far is kept."""
@@ -416,22 +453,6 @@ class TorchBackend:
             )
         self._is_over = True
 
-    def _open_mark(self) -> None:
-        self._mark = self._regions.enter(f"{STEP}{self._phases.steps_seen}", {}, self._recording)
-
-    def _close_mark(self) -> None:
-        mark, self._mark = self._mark, None
-        if mark is not None:
-            self._regions.exit(mark)
-
-    def _renames(self, trace: Path) -> list[tuple[bytes, bytes]]:
-        """Names in a trace that it should not have, and what takes their place."""
-        # The trace holds the path that it was written to, which says where the user works.
-        renames = [(os.fsencode(trace), trace.name.encode())]
-        if self._mark is not None:  # a mark without an end
-            renames.append((f'"{STEP}{self._phases.steps_seen}"'.encode(), f'"{AFTER_STEPS}"'.encode()))
-        return renames
-
     def _is_kept(self) -> bool:
         return any((self.staging.folder / name).exists() for name in (bundle_files.TRACE, bundle_files.TREE))
 
@@ -439,9 +460,10 @@ class TorchBackend:
         plan = self.plan
         if self._failure is not None:
             self.notes.append(f"the recording ended early: {self._failure}")
-        if not self._has_ops and (self._phases.measured or not plan.steps):
+        if not self._has_ops and (self._phases.measured or not plan.steps or plan.early):
             self.notes.append("the program ran no PyTorch op while it was recorded")
-        if escaped := self._escaped_names + self._captures.escaped_names:
+        escaped = self._files.escaped_names + self._captures.escaped_names
+        if escaped := escaped + (self._folder.escaped_names if self._folder is not None else 0):
             self.notes.append(f"PyTorch's profiler did not escape the quotes in {plural(escaped, 'name')}: corrected")
         self.notes += self._captures.notes() if plan.data == "trace" and plan.graph_captures else []
         self.notes += self._phases.notes(light_steps=max(0, len(self._light_marks_ns) - 1))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Final
 
 from warplens.capture.scopes import Metrics
 from warplens.capture.torch_recording import Recording
+from warplens.capture.trace_to_tree import AFTER_STEPS, STEP
+
+NO_STEP: Final = "(no whole step)"
+"""A mark that is open when a recording ends without a step."""
 
 
 class ScopeRegion:
@@ -74,3 +78,32 @@ class OpenRegions:
 
     def _thread_regions(self) -> list[ScopeRegion]:
         return list(self._threads.get(threading.get_ident(), ()))
+
+
+class StepMark:
+    """The mark of the step that is being recorded."""
+
+    def __init__(self, regions: OpenRegions) -> None:
+        self._regions = regions
+        self._region: ScopeRegion | None = None
+        self._step = 0
+
+    def open(self, step: int, recording: Recording | None) -> None:
+        self._step, self._region = step, self._regions.enter(f"{STEP}{step}", {}, recording)
+
+    def drop(self) -> None:
+        """Leave it without an end, where the recording ends before its step does."""
+        if self._region is not None:
+            self._regions.drop(self._region)
+
+    def close(self) -> None:
+        region, self._region = self._region, None
+        if region is not None:
+            self._regions.exit(region)
+
+    def renames(self) -> list[tuple[bytes, bytes]]:
+        """The name of a mark without an end in the trace, and what takes its place."""
+        if self._region is None:
+            return []
+        name = AFTER_STEPS if self._step else NO_STEP
+        return [(f'"{STEP}{self._step}"'.encode(), f'"{name}"'.encode())]

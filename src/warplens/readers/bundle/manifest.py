@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from warplens.bundle_files import FORMAT
+from warplens.bundle_files import FORMAT, STEPS_FOUND_BY
 
 NOT_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding a text raises; the last where it is nested too deeply."""
@@ -30,6 +30,15 @@ class Manifest(msgspec.Struct, frozen=True):
     rank: int = 0
     world_size: int = 1
     notes: list[str] = []
+    steps_marked: int = 0
+    steps_recorded: int = 0
+    steps_found_by: str = ""
+
+    @property
+    def steps(self) -> str:
+        """How many steps of how many are recorded, and what marked them; empty where that is not known."""
+        found_by = STEPS_FOUND_BY.get(self.steps_found_by)
+        return f"{self.steps_recorded} of {self.steps_marked}, found by {found_by}" if found_by else ""
 
     @property
     def ending(self) -> str:
@@ -55,6 +64,8 @@ CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
     "exit_code": lambda code: -MOST_RANKS <= code < MOST_RANKS,
     "rank": lambda rank: 0 <= rank < MOST_RANKS,
     "world_size": lambda size: 1 <= size < MOST_RANKS,
+    "steps_marked": lambda count: count >= 0,
+    "steps_recorded": lambda count: count >= 0,
 }
 
 

@@ -200,7 +200,8 @@ class Bundle:
 
     def facts(self) -> dict[str, str]:
         """What to show of the run that made it."""
-        facts = {"recorded with": self.manifest.backend, "program": " ".join(self.manifest.command[1:])}
+        manifest = self.manifest
+        facts = {"recorded with": manifest.backend, "program": " ".join(manifest.command[1:]), "steps": manifest.steps}
         return {name: text for name, text in {**facts, **self._environment[0]}.items() if text}
 
     @cached_property
