@@ -5,53 +5,16 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import json
-import os
-import subprocess
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import warm_python
 import warplens
+from profiled import environment, events, manifest, names, notes, run
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-
-
-def run(
-    folder: Path,
-    text: str,
-    *options: str,
-    args: tuple[str, ...] = (),
-    libraries: tuple[str, ...] = warm_python.TORCH,
-) -> subprocess.CompletedProcess[str]:
-    """Profile a program, as the bundle `out`, in a process that starts with these libraries."""
-    (folder / "program.py").write_text(textwrap.dedent(text))
-    words = ["-m", "warplens", "profile", "-o", "out", *options, "program.py", *args]
-    return warm_python.run(words, folder, environment(), libraries)
-
-
-def notes(folder: Path) -> str:
-    return "\n".join(manifest(folder)["notes"])
-
-
-def manifest(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
-    return found
-
-
-def events(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(gzip.decompress((folder / "trace.json.gz").read_bytes()))["traceEvents"]
-    return found
-
-
-def names(folder: Path) -> list[str]:
-    return [event["name"] for event in events(folder) if event.get("cat") == "user_annotation"]
 
 
 def tree(folder: Path) -> dict[tuple[str, ...], float]:
@@ -80,7 +43,7 @@ def test_a_program_that_leaves_its_folder_and_ends_in_its_own_way(tmp_path: Path
         print("compiler loaded:", "torch._inductor" in sys.modules)
         threading.Thread(target=late).start()
         sys.argv[2:] = ["changed"]
-    """, args=(str(tmp_path), "--api-key", "hidden"))  # fmt: skip
+    """, "--steps", "all", args=(str(tmp_path), "--api-key", "hidden"))  # fmt: skip
     assert done.returncode == 0, done.stderr
     out = tmp_path / "out"
     assert done.stdout.splitlines() == [
@@ -93,7 +56,8 @@ def test_a_program_that_leaves_its_folder_and_ends_in_its_own_way(tmp_path: Path
     assert "\nwrote out\nnext: warplens report out\n" in done.stderr, "as the user wrote it"
     assert "the program's own warplens.start was ignored" in notes(out)
     assert {"aten::add.Tensor", "aten::mul.Tensor"} <= {event.get("name") for event in events(out)}, "all is recorded"
-    assert manifest(out)["command"][1:] == ["profile", "-o", "out", "program.py", str(tmp_path), "--api-key", "***"]
+    command = ["profile", "-o", "out", "--steps", "all", "program.py", str(tmp_path), "--api-key", "***"]
+    assert manifest(out)["command"][1:] == command
     assert str(tmp_path) not in gzip.decompress((out / "trace.json.gz").read_bytes()).decode(), "no place of the user's"
 
 
@@ -172,10 +136,10 @@ def test_scopes_of_threads(tmp_path: Path) -> None:
             warplens.deactivate()
             warplens.activate()
     """
-    done = run(tmp_path, program)
+    done = run(tmp_path, program, "--steps", "all")
     assert names(tmp_path / "out") == ["in the main one"], done.stderr
     assert "scopes on 1 other thread were not recorded" in notes(tmp_path / "out")
-    done = run(tmp_path, program, "--threads", "--force")
+    done = run(tmp_path, program, "--steps", "all", "--threads", "--force")
     assert sorted(names(tmp_path / "out")) == ["in a thread", "in the main one"], done.stderr
     assert "cannot pause while it records all threads" in notes(tmp_path / "out")
     found = warplens.open(tmp_path / "out", cache=False)
@@ -228,8 +192,7 @@ TRAIN = """
     (["--steps", "1", "--wait", "1", "--warmup", "2"], 4, [3], True),
     (["--steps", "1", "--wait", "2", "--warmup", "1", "--execution-trace", "none"], 4, [3], None),
     (["--steps", "5", "--wait", "2"], 4, [2, 3], True),
-    (["--steps", "1"], 8, [6], True),
-    ([], 4, [1, 2, 3], None),
+    (["--steps", "all"], 4, [1, 2, 3], None),
 ])  # fmt: skip
 def test_steps_are_whole_and_apart(
     tmp_path: Path, options: list[str], turns: int, marks: list[int], arguments: bool | None
@@ -296,7 +259,7 @@ def test_a_bundle_that_cannot_be_written_is_one_line_and_the_status_stays(
         from warplens.capture import bundle
         def full(*args):
             raise OSError(28, "No space left on device")
-        bundle.compress = full
+        bundle.compress_trace = full
         torch.ones(2) + 1
         sys.exit({code})
     """)  # fmt: skip
@@ -335,7 +298,7 @@ def test_an_error_of_warplens_in_the_program_is_the_programs_crash(tmp_path: Pat
 
 
 def test_a_program_without_pytorch_is_told(tmp_path: Path) -> None:
-    done = run(tmp_path, "print(input())\n", "--steps", "2")
+    done = run(tmp_path, "print(input())\n", "--steps", "2", "--wait", "1")
     assert done.returncode == 1
     assert "wrote out (the program crashed, status 1), which contains no profile\n" in done.stderr
     assert "next:" not in done.stderr

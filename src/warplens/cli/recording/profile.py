@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,16 @@ from warplens.files import check_replaced_folder
 
 if TYPE_CHECKING:
     from warplens.capture.launch import Program, ProgramOutcome
+    from warplens.capture.plan import RecordingPlan
     from warplens.capture.recording_session import Session
 
 SUFFIX = ".warplens"
+STEPS = 3
+"""Two could differ by chance, and which is usual only a third shows; each makes the bundle larger."""
+FIRST_STEPS = 2
+"""Before them, recorded as well and dropped: much of a program runs for the first time in these."""
+WAIT, WORKLOAD_WAIT = 6, 2
+"""Steps before those of a tree, enough to time some of a program, and before those of a workload, which is short."""
 SYNC_EVENTS = "WARPLENS_SYNC_EVENTS"
 """Set to 0 it omits the records of what waits wait for, to measure what they cost."""
 ENDINGS = {
@@ -42,10 +50,14 @@ class ProfileVerb(Verb):
     The bundle contains the profile, the sources of its generated kernels, and the versions and settings of the run; for
     PyTorch also the ExecutionTrace that a replay needs. Options of warplens go before the program, the program's own
     options after it. The exit status is the program's (1 where that is 0 and the bundle could not be written), and what
-    was recorded before a crash is kept. With --steps only some iterations are recorded: an iteration ends with the
-    optimizer's step, or where the program calls warplens.step(). Steps before and after them are timed without the
-    profiler, so that reports know what recording costs. Child processes are not recorded; of the threads, the
-    main one and autograd's are, or all with --threads.
+    was recorded before a crash is kept.
+
+    Three steps are recorded, from the program's third on; of a program that ends earlier, what there was. A step ends
+    where the program calls warplens.step(), else with the optimizer's step; without either it begins where the
+    outermost module is called again. Of a program without any of these 2 s are recorded, from its first op on. Steps
+    after the recorded ones are timed without the profiler, so that reports know what recording costs; --wait N times
+    steps before them as well, which is more exact. --steps all records everything.
+    Child processes are not recorded; of the threads, the main one and autograd's are, or all with --threads.
     """
 
     name = "profile"
@@ -54,23 +66,19 @@ class ProfileVerb(Verb):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.usage = "warplens profile [options] script.py|-m MODULE|workload NAME [args]"
         add_output(parser, "the bundle: a directory, or x.zip")
-        parser.add_argument("--steps", type=int, default=0, metavar="N", help="record N steps (default: the whole run)")
         parser.add_argument(
-            "--wait",
-            type=int,
-            default=None,
-            metavar="N",
-            help="steps to skip before recording (default 6; 2 for a workload)",
+            "--steps", metavar="N|all", help=f"record N steps (default {STEPS}; the whole run of a tree or of Proton)"
         )
+        parser.add_argument("--wait", type=int, metavar="N", help="time N steps first, without recording them")
         parser.add_argument(
             "--warmup",
             type=int,
             default=0,
             metavar="N",
-            help="steps after that with the profiler warming up (default 0)",
+            help="run N steps after those with the profiler ready (default 0)",
         )
         parser.add_argument("--light-steps", type=int, default=3, metavar="N",
-                            help="with --steps: N more steps with GPU activity only, which show when launches come "
+                            help="N more steps after those with GPU activity only, which show when launches come "
                                  "without the cost of recording ops (default 3; 0: none)")  # fmt: skip
         parser.add_argument("--graph-captures", type=int, default=4096, metavar="N",
                             help="maximum number of CUDA or HIP graph captures to record, whenever they happen "
@@ -126,14 +134,12 @@ class ProfileVerb(Verb):
             memory=args.memory,
             threads=args.threads,
             execution_trace=args.execution_trace,
-            steps=args.steps,
-            wait=_default_wait(args) if args.wait is None else args.wait,
-            warmup=args.warmup,
             light_steps=args.light_steps,
             graph_captures=args.graph_captures,
             counters=args.counters,
             sync_events=os.environ.get(SYNC_EVENTS) != "0",
         )
+        plan = _with_steps(plan, args, program)
         target = of_rank(Path(args.output or program.name + SUFFIX), number, world)
         check_replaced_folder(target, [*args.program, *(args.module or [])])
         command = ["warplens", *sys.argv[1:]]
@@ -194,11 +200,29 @@ def _program(args: argparse.Namespace) -> Program:
     return _workload(words) if _is_workload(words) else program_of(words)
 
 
-def _default_wait(args: argparse.Namespace) -> int:
-    """Steps before the recorded ones; enough of them to time some of a program, while workloads are short."""
-    if not args.steps:
-        return 0
-    return 2 if _is_workload(args.program) else 6
+def _with_steps(plan: RecordingPlan, args: argparse.Namespace, program: Program) -> RecordingPlan:
+    """The plan with the steps that are to be recorded."""
+    from warplens.capture.backends import guess
+
+    steps = _number_of_steps(args.steps)
+    if steps == 0 or args.wait is not None or args.warmup:
+        return replace(plan, steps=STEPS if steps is None else steps, wait=args.wait or 0, warmup=args.warmup)
+    if steps and _is_workload(args.program):  # it marks its steps and is short: the ExecutionTrace comes before them
+        return replace(plan, steps=steps, wait=WORKLOAD_WAIT)
+    backend = guess(program.source) if plan.backend == "auto" else plan.backend
+    if plan.data == "trace" and backend != "proton":
+        return replace(plan, steps=steps or STEPS, wait=FIRST_STEPS, early=True)
+    # A tree and Proton's profile stay small however long the run: it is recorded whole, or the steps asked for.
+    return replace(plan, steps=steps, wait=WAIT) if steps else plan
+
+
+def _number_of_steps(word: str | None) -> int | None:
+    """0 for the whole run, None where the option is not given."""
+    if word is None or word == "all":
+        return None if word is None else 0
+    if not (word.isascii() and word.isdecimal()):
+        raise UsageError(f"--steps {word!r}", hint="a number of steps, or all")
+    return int(word)
 
 
 def _is_workload(words: list[str]) -> bool:
