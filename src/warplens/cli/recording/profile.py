@@ -209,8 +209,8 @@ def _with_steps(plan: RecordingPlan, args: argparse.Namespace, program: Program)
         return replace(plan, steps=STEPS if steps is None else steps, wait=args.wait or 0, warmup=args.warmup)
     if steps and _is_workload(args.program):  # it marks its steps and is short: the ExecutionTrace comes before them
         return replace(plan, steps=steps, wait=WORKLOAD_WAIT)
-    backend = guess(program.source) if plan.backend == "auto" else plan.backend
-    if plan.data == "trace" and backend != "proton":
+    is_proton = plan.mode or (guess(program.source) if plan.backend == "auto" else plan.backend) == "proton"
+    if plan.data == "trace" and not is_proton:
         return replace(plan, steps=steps or STEPS, wait=FIRST_STEPS, early=True)
     # A tree and Proton's profile stay small however long the run: it is recorded whole, or the steps asked for.
     return replace(plan, steps=steps, wait=WAIT) if steps else plan
