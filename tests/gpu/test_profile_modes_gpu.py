@@ -96,7 +96,7 @@ def launches(opened: warplens.Opened) -> dict[str, int]:
     "options",
     [
         "--backend torch",
-        "--backend torch --stacks",
+        "--backend torch --stacks --steps all",
         "--backend torch --data tree",
         "--backend torch --data tree --stacks",
         "--backend proton",

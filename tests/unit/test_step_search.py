@@ -258,6 +258,19 @@ def test_frames_are_recorded_in_a_second_part(clock: list[float]) -> None:
     assert host.switched == ["start→", "→first", "first→"]
 
 
+def test_short_programs_have_frames_too(clock: list[float]) -> None:
+    host = Host()
+    host.works = False
+    begun = search(host, frames=True)
+    looked(begun, clock, 106, 106.1, 106.25, 106.5, 106.75)
+    assert host.switched == ["start→", "→start"] * 2, "after 0.25 s and after 0.5 s more"
+    host.works = True
+    looked(begun, clock, 107.7, 107.75, 108, 109.7)
+    assert host.switched[4:] == ["start→", "→first"], "which is recorded for two seconds"
+    looked(begun, clock, 109.75)
+    assert host.switched[6:] == ["first→"]
+
+
 def test_a_first_step_that_takes_long_is_cut_outside_of_ops(clock: list[float]) -> None:
     host = Host()
     begun = search(host)

@@ -17,6 +17,9 @@ from warplens.capture.torch_phases import FIRST, MEASURED, NOTHING, START, Recor
 
 SEARCH_SECONDS: Final = 2.0
 """How much is recorded of a program in which no step is found, from its first op on."""
+WORK_SECONDS: Final = 0.25
+"""Where Python frames are wanted, how much is recorded without them before the first look for ops in it; twice as much
+before each look after it."""
 NOT_FOUND: Final = "no steps were found (no warplens.step(), no optimizer's step, no module that is called again)"
 
 
@@ -48,6 +51,7 @@ class StepSearch:
         self.source, self._at_begin = StepSource.NONE, False
         self._phases, self._host, self._wants_frames = phases, host, wants_frames
         self._began = time.monotonic()
+        self._work_seconds = WORK_SECONDS
         self._is_at_work = False
         """Whether the program has been seen at something other than its imports."""
         self._unwatch: Callable[[], None] | None = None
@@ -118,7 +122,7 @@ class StepSearch:
         if not self._is_at_work:
             if not is_importing():
                 self._is_at_work, self._since = True, max(self._since, now)
-        elif now - self._since < SEARCH_SECONDS or is_inside_op():
+        elif now - self._since < self._part_seconds or is_inside_op():
             return
         elif self._host.busy.acquire(blocking=False):
             try:
@@ -126,12 +130,19 @@ class StepSearch:
             finally:
                 self._host.busy.release()
 
+    @property
+    def _part_seconds(self) -> float:
+        """How much is recorded before it ends: a short program shall have Python frames too, if they are wanted."""
+        is_without = self._wants_frames and self._phases.now == START
+        return min(self._work_seconds, SEARCH_SECONDS) if is_without else SEARCH_SECONDS
+
     def _end_part(self, phase: str) -> None:
         """End what is recorded of a run without steps, or begin again where there is nothing in it yet."""
         self._host.switch(phase, NOTHING)
         if phase == FIRST or (self._host.has_work() and not self._wants_frames):
             self._phases.cut()
             return
+        self._work_seconds *= 2
         if self._host.has_work():  # once more, with Python frames
             self._phases.begin_work()
         self._host.switch(NOTHING, self._phases.now)
