@@ -66,7 +66,8 @@ def inferred_family(work: Workspace) -> Family | None:
 
 def _inferred_passes(work: Workspace) -> list[Note]:
     """Iterations of a served model that nothing marks."""
-    from warplens.analyses.serving.iterations import INFERRED, served
+    from warplens.analyses.serving.iterations import served
+    from warplens.analyses.serving.served import INFERRED
 
     passes = served(work)
     if passes is None or passes.source != INFERRED:

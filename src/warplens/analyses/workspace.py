@@ -21,7 +21,7 @@ from warplens.passes.climb import climb
 from warplens.passes.survey import is_graph_launch
 
 if TYPE_CHECKING:
-    from warplens.analyses.serving.iterations import Served
+    from warplens.analyses.serving.served import Served
     from warplens.model.memory_facts import RecordedMemory
     from warplens.proof.result_file import ProofResult
     from warplens.replay.result_file import ReplayResult

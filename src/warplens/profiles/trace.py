@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from warplens.analyses.graph.bounds import StepBounds
     from warplens.analyses.graph.plain_step import PlainStep
     from warplens.analyses.graph.what_if import StepModel
-    from warplens.analyses.serving.iterations import Served
+    from warplens.analyses.serving.served import Served
     from warplens.model.edits import StepChange
     from warplens.model.fix_subsets import FixSubsets
     from warplens.model.measured import Measured

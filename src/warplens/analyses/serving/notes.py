@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from warplens.analyses.serving.iterations import INFERRED, held_until, served
+from warplens.analyses.serving.iterations import held_until, served
 from warplens.analyses.serving.plain_times import recording_note
 from warplens.analyses.serving.rates import iteration_work
+from warplens.analyses.serving.served import INFERRED
 from warplens.analyses.serving.steady import steady_state
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import Workspace

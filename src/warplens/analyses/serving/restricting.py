@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from warplens.analyses.serving.iterations import Served, find_iterations, iteration_windows
+from warplens.analyses.serving.iterations import find_iterations, iteration_windows
+from warplens.analyses.serving.served import Served
 from warplens.analyses.serving.spans import Span
 from warplens.errors import UsageError
 from warplens.model.intervals import Union, covered_until, subtract, union
