@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +19,6 @@ from warplens.ranks.job_graph import (
     simulate,
     step_lengths,
 )
-
-if TYPE_CHECKING:
-    from warplens.ranks.straggling import Straggler
 
 
 @dataclass(frozen=True)
@@ -69,13 +65,6 @@ class JobModel:
         """Whether there are steps that all ranks recorded, with launches."""
         ranks = len(np.unique(self.graph.rank)) if len(self.graph) else 0
         return ranks == len(self.job.digests) and len(self.graph.order) == len(self.graph) and bool(self.graph.steps)
-
-    @cached_property
-    def stragglers(self) -> list[Straggler]:
-        """Ranks that hold the others up, the costliest first."""
-        from warplens.ranks.straggling import stragglers  # it reads this model
-
-        return stragglers(self)
 
     @cached_property
     def pace(self) -> OwnPace:

@@ -12,6 +12,7 @@ from warplens.model.job_scene import DrawnRank, JobScene
 from warplens.ranks.kinds import RECEIVE
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.roles import stages
+from warplens.ranks.straggling import stragglers
 
 MOST_DRAWN: Final = 16
 EACH: Final = 3
@@ -72,7 +73,7 @@ def drawn_ranks(model: JobModel, stage: Sequence[int], chosen: Sequence[int] = (
     middle = slow[max(0, count // 2 - EACH // 2):][:EACH]  # fmt: skip
     wanted = [
         *((at, "chosen") for at in asked),
-        *((at, "straggler") for straggler in model.stragglers[:EACH] for at in straggler.positions[:EACH]),
+        *((at, "straggler") for straggler in stragglers(model)[:EACH] for at in straggler.positions[:EACH]),
         (slow[0], "slowest"), (slow[-1], "fastest"), (middle[0], "median"),
         *((at, "pipeline") for at in pipeline_of(model, stage, slow[0])),
         *((at, "slowest") for at in slow[:EACH]),

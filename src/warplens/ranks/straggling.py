@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from warplens.analyses.shared import shared
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.slow.behind import behind
 from warplens.ranks.slow.experts import hot_experts
@@ -18,6 +19,7 @@ from warplens.ranks.slow.stages import uneven_stages
 __all__ = ["Straggler", "stragglers"]
 
 
+@shared
 def stragglers(model: JobModel) -> list[Straggler]:
     """Those that cost the job some of its step; and hosts, stages and late starts that are clear in themselves."""
     if not model.is_known or len(model.job.digests) < 2:

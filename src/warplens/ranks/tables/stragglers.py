@@ -7,6 +7,7 @@ import polars as pl
 from warplens.model.table import Column, Table
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.slow.records import CAUSES, EXPLAINS, Straggler
+from warplens.ranks.straggling import stragglers
 from warplens.units import format_ms, ranges
 
 COLUMNS = (
@@ -30,7 +31,7 @@ COLUMNS = (
 
 
 def stragglers_table(model: JobModel) -> Table:
-    rows = [_row(model, straggler) for straggler in model.stragglers]
+    rows = [_row(model, straggler) for straggler in stragglers(model)]
     return Table.from_rows("stragglers", "one row per rank that holds others up", COLUMNS, rows, *_notes(model, rows))
 
 
