@@ -25,9 +25,9 @@ from warplens.capture.workloads.build import Built, build
 from warplens.capture.workloads.generate import StaticDecoder
 from warplens.capture.workloads.inputs import make_feed
 from warplens.capture.workloads.models import find_model
-from warplens.capture.workloads.options import WorkloadPlan, check, resolve
+from warplens.capture.workloads.options import Prompt, WorkloadPlan, check, resolve
 from warplens.capture.workloads.phases import PhaseScopes
-from warplens.capture.workloads.prompt import Prompt, with_prompt
+from warplens.capture.workloads.prompt import with_prompt
 from warplens.capture.workloads.result import render
 from warplens.capture.workloads.run import make_iteration
 from warplens.capture.workloads.shape_log import ShapeLog

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from warplens.capture.workloads.models import MODELS, Mode, Model, Size, find_model
 from warplens.errors import UsageError
 from warplens.units import listed
-
-if TYPE_CHECKING:
-    from warplens.capture.workloads.prompt import Prompt
 
 RANDOM = "random"
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -43,6 +41,25 @@ class WorkloadOptions:
     warmup: int = 1
     seed: int = 0
     force: bool = False
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The user's text as tokens, with what made them of it."""
+
+    ids: tuple[int, ...]
+    tokenizer: Any
+
+    @property
+    def words(self) -> int:
+        """The size of the tokenizer's vocabulary."""
+        return len(self.tokenizer)
+
+    def text_of(self, ids: Sequence[int]) -> str:
+        """The text of what a model made, up to the token that ends a text."""
+        end = self.tokenizer.eos_token_id
+        kept = list(ids)[: list(ids).index(end)] if end in ids else list(ids)
+        return str(self.tokenizer.decode(kept, skip_special_tokens=True))
 
 
 @dataclass(frozen=True)

@@ -6,32 +6,14 @@ or hub id that was given, else that of the published model, from the local cache
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from warplens.capture.workloads.libraries import load_hub, transformers_class
-from warplens.capture.workloads.options import RANDOM, WorkloadPlan
+from warplens.capture.workloads.options import RANDOM, Prompt, WorkloadPlan
 from warplens.capture.workloads.weights import hub_answers
 from warplens.errors import UsageError, WarplensError
-
-
-@dataclass(frozen=True)
-class Prompt:
-    ids: tuple[int, ...]
-    tokenizer: Any
-
-    @property
-    def words(self) -> int:
-        """The size of the tokenizer's vocabulary."""
-        return len(self.tokenizer)
-
-    def text_of(self, ids: Sequence[int]) -> str:
-        """The text of what a model made, up to the token that ends a text."""
-        end = self.tokenizer.eos_token_id
-        kept = list(ids)[: list(ids).index(end)] if end in ids else list(ids)
-        return str(self.tokenizer.decode(kept, skip_special_tokens=True))
 
 
 def with_prompt(plan: WorkloadPlan) -> WorkloadPlan:
