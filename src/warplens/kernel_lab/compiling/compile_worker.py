@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,6 @@ from typing import Any
 
 from warplens.kernel_lab.compiling.compiler_repairs import repair_places, skip_hash_of_compiler
 from warplens.kernel_lab.compiling.describing import def_line, described_config, described_parameters, unwrapped
-from warplens.kernel_lab.compiling.expressions import evaluated
 from warplens.kernel_lab.compiling.importing import imported_kernel
 from warplens.kernel_lab.compiling.records import (
     IMPORT_FAILURE_FILE,
@@ -35,8 +34,7 @@ from warplens.kernel_lab.compiling.records import (
     read_record,
     write_record,
 )
-from warplens.kernel_lab.compiling.signature import CONSTEXPR, TUPLE, KernelArgument
-from warplens.kernel_lab.compiling.values import Dtype, Expression, Value
+from warplens.kernel_lab.compiling.toolchain import source_of, tool
 
 TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 BINARIES = ("cubin", "hsaco")
@@ -164,70 +162,6 @@ def _cpu_seconds() -> float:
     """Of this process and of the assemblers it has run: what other programs take does not make a kernel slow."""
     times = os.times()
     return time.process_time() + times.children_user + times.children_system
-
-
-def source_of(function: Any, arguments: Sequence[KernelArgument]) -> Any:
-    """What Triton compiles."""
-    return _source_kind(function)(function, *_source_parts(arguments, function))
-
-
-def _source_kind(function: Any) -> Any:
-    from triton.compiler import ASTSource
-
-    if hasattr(function, "is_gluon") and function.is_gluon():
-        from triton.experimental.gluon._runtime import GluonASTSource
-
-        return GluonASTSource
-    return ASTSource
-
-
-ArgumentPath = tuple[int, ...]
-
-
-def _source_parts(
-    arguments: Sequence[KernelArgument], function: Any
-) -> tuple[dict[str, Any], dict[ArgumentPath, Any], dict[ArgumentPath, Any]]:
-    """Types by name, and by the argument's path the constants and what is known to be divisible."""
-    constants: dict[ArgumentPath, Any] = {}
-    attributes: dict[ArgumentPath, Any] = {}
-    signature = {
-        argument.name: _typed((at,), argument, function, constants, attributes) for at, argument in enumerate(arguments)
-    }
-    return signature, constants, attributes
-
-
-def _typed(
-    path: ArgumentPath,
-    argument: KernelArgument,
-    function: Any,
-    constants: dict[ArgumentPath, Any],
-    attributes: dict[ArgumentPath, Any],
-) -> Any:
-    if argument.type == TUPLE:
-        items = enumerate(argument.items)
-        return tuple(_typed((*path, at), item, function, constants, attributes) for at, item in items)
-    if argument.is_one or argument.is_constant:
-        constants[path] = 1 if argument.is_one else _constant(argument.value, function)
-        return CONSTEXPR
-    if argument.divisible:
-        attributes[path] = [["tt.divisibility", 16]]
-    return argument.type
-
-
-def _constant(value: Value, function: Any) -> Any:
-    if isinstance(value, Dtype):
-        import triton.language as tl
-
-        return tl.dtype(value.name)
-    return evaluated(value, function.fn, imported_kernel) if isinstance(value, Expression) else value
-
-
-def tool(name: str) -> str | None:
-    """A program of the wheel, or one that the user set Triton to use."""
-    import triton
-
-    folder = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-    return str(folder / name) if (folder / name).exists() else None
 
 
 def _disassemble(folder: Path) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from warplens.kernel_lab.compiling.compiler_repairs import skip_hash_of_compiler
 from warplens.kernel_lab.compiling.records import ScriptLaunchRecord
+from warplens.kernel_lab.compiling.toolchain import source_of, tool
 
 _USAGE: Final = re.compile(r"REG:(\d+) STACK:(\d+)")
 THREADS: Final = 1024
@@ -60,9 +62,6 @@ class StandInKernel:
         import triton
         from triton.runtime.driver import driver
 
-        from warplens.kernel_lab.compiling.compile_worker import source_of
-        from warplens.kernel_lab.compiling.compiler_repairs import skip_hash_of_compiler
-
         skip_hash_of_compiler()
         arguments = [argument.argument for argument in self._record.arguments]
         source = source_of(self.function, arguments)
@@ -87,8 +86,6 @@ class StandInKernel:
     @cached_property
     def _usage(self) -> tuple[int, int]:
         """Registers and bytes of local memory of a thread."""
-        from warplens.kernel_lab.compiling.compile_worker import tool
-
         program, binary = tool("cuobjdump"), self.asm.get("cubin")
         if program is None or binary is None:
             return 0, 0

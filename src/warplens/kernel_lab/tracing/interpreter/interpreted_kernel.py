@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from warplens.kernel_lab.compiling.toolchain import tool
+
 if TYPE_CHECKING:
     from warplens.kernel_lab.facts.resources import Resources
 
@@ -86,7 +88,6 @@ class InterpretedKernel:
 
 
 def _of_cubin(cubin: bytes) -> Resources:
-    from warplens.kernel_lab.compiling.compile_worker import tool
     from warplens.kernel_lab.facts.resources import Resources
 
     program = tool("cuobjdump")
