@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from warplens.kernel_lab.tracing.interpreter.arguments import Arguments
 from warplens.kernel_lab.tracing.interpreter.combining import Combining
 from warplens.kernel_lab.tracing.interpreter.floats import ARITHMETIC, COMPARISONS, FloatWork
-from warplens.kernel_lab.tracing.interpreter.taps import Arguments
 from warplens.kernel_lab.tracing.watching.recorder import Recorder, RecordingOptions
 
 Method = Callable[..., Any]

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from warplens.kernel_lab.tracing.interpreter.arguments import Arguments, Method
 from warplens.kernel_lab.tracing.interpreter.floats import ARITHMETIC, COMPARISONS
 from warplens.kernel_lab.tracing.watching.poison import Mark, Marks, Poison, joined, marks_of, put
 
-Method = Callable[..., Any]
 INTEGER_TESTS: Final = tuple(f"create_icmp{test}" for test in ("EQ", "NE", *(f"{sign}{way}" for sign in "SU"
                              for way in ("LE", "LT", "GE", "GT"))))  # fmt: skip
 ELEMENTWISE: Final = (
@@ -190,8 +190,6 @@ class PoisonTaps:
         return make
 
     def _dot(self, factors: tuple[str, str], sums: tuple[str, ...]) -> Callable[[Method], Method]:
-        from warplens.kernel_lab.tracing.interpreter.taps import Arguments
-
         def make(original: Method) -> Method:
             arguments = Arguments(
                 getattr(type(self.builder), "create_dot_scaled" if "lhs" in factors else "create_dot")

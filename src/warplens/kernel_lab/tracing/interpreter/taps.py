@@ -1,19 +1,18 @@
 """The taps: wrappers around the methods of the interpreter's builder while a launch is traced.
 
-Arguments are found by name in the signature of what is wrapped, because their order differs between Triton 3.6 and
-3.9; a method that a version lacks is not wrapped. The wrappers are attributes of the builder object, so that taking
-them away brings back what was there before, mostly the class's own methods.
+A method that a version of Triton lacks is not wrapped. The wrappers are attributes of the builder object, so that
+taking them away brings back what was there before, mostly the class's own methods.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from warplens.kernel_lab.tracing.interpreter.arguments import Arguments, Method
 from warplens.kernel_lab.tracing.interpreter.combining import Combining
 from warplens.kernel_lab.tracing.interpreter.floats import ARITHMETIC, COMPARISONS, FloatWork, Made
 from warplens.kernel_lab.tracing.interpreter.libdevice import FUSED
@@ -22,37 +21,10 @@ from warplens.kernel_lab.tracing.interpreter.wide_taps import WideTaps
 from warplens.kernel_lab.tracing.watching.orders import NO_ORDER, orders_of
 from warplens.kernel_lab.tracing.watching.recorder import Recorder
 
-Method = Callable[..., Any]
 TAG = "warplens_argument"
 REPEATED = "warplens_repeated"
 """Set on blocks that repeat one value: what is done to them is done once."""
 FLOAT_ADD = ("add", "fadd")
-
-
-class Arguments:
-    """Reads and replaces arguments of a call by the first of several names that the signature has."""
-
-    def __init__(self, function: Method) -> None:
-        self.positions = _positions(getattr(function, "__func__", function))
-
-    def get(self, args: tuple[Any, ...], kwargs: dict[str, Any], *names: str) -> Any:
-        for name in names:
-            position = self.positions.get(name)
-            if position is not None:
-                return args[position] if position < len(args) else kwargs.get(name)
-        return None
-
-    def replaced(self, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, value: Any) -> Any:
-        position = self.positions[name]
-        if position >= len(args):
-            return args, {**kwargs, name: value}
-        return (*args[:position], value, *args[position + 1 :]), kwargs
-
-
-@lru_cache(maxsize=64)
-def _positions(function: Method) -> dict[str, int]:
-    names = [name for name in inspect.signature(function).parameters if name != "self"]
-    return {name: position for position, name in enumerate(names)}
 
 
 @lru_cache(maxsize=32)

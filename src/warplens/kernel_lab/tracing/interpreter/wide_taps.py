@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from warplens.kernel_lab.tracing.interpreter.arguments import Method
 from warplens.kernel_lab.tracing.interpreter.floats import ARITHMETIC
 from warplens.kernel_lab.tracing.interpreter.poison_taps import MOVING
 from warplens.kernel_lab.tracing.watching.recorder import Recorder
 from warplens.kernel_lab.tracing.watching.wide_memory import Floats, WideMemory, numbers_of
 
-Method = Callable[..., Any]
 WIDE: Final = "warplens_wide"
 ERROR: Final = "warplens_error"
 ATOMICS: Final = {"atomic_add": np.add, "atomic_max": np.maximum, "atomic_min": np.minimum}
