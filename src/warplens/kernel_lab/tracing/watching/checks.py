@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from warplens.kernel_lab.tracing.records import NO_TENSOR, Fault
 from warplens.kernel_lab.tracing.watching.dependence import depends_on_data
 from warplens.kernel_lab.tracing.watching.faults import (
+    FaultList,
     Spot,
     out_of_bounds_message,
     program_text,
@@ -18,8 +19,8 @@ from warplens.kernel_lab.tracing.watching.faults import (
     uninitialised_message,
     verb,
 )
-from warplens.kernel_lab.tracing.watching.memory import TensorStorage
-from warplens.kernel_lab.tracing.watching.patterns import LaneBlock
+from warplens.kernel_lab.tracing.watching.memory import Memory, TensorStorage
+from warplens.kernel_lab.tracing.watching.patterns import Book, LaneBlock
 from warplens.kernel_lab.tracing.watching.places import coordinates, index_text, place_of_lane, size_text
 from warplens.kernel_lab.tracing.watching.remedies import (
     ADVANCE,
@@ -32,10 +33,8 @@ from warplens.kernel_lab.tracing.watching.remedies import (
     kernel_locals,
 )
 from warplens.kernel_lab.tracing.watching.shadow import Area, Conflict
+from warplens.kernel_lab.tracing.watching.sites import Sites
 from warplens.kernel_lab.tracing.watching.stored_values import Stored
-
-if TYPE_CHECKING:
-    from warplens.kernel_lab.tracing.watching.recorder import Recorder
 
 Bools = npt.NDArray[np.bool_]
 Pointers = npt.NDArray[np.uint64]
@@ -61,12 +60,31 @@ class Access:
         return None if self.values is None or self.op != "store" else Stored(self.pointers, self.mask, self.values)
 
 
+class Reporter(Protocol):
+    """What the checks ask of the launch that is recorded, and where they report."""
+
+    memory: Memory
+    sites: Sites
+    book: Book
+    faults: FaultList
+
+    @property
+    def program(self) -> tuple[int, int, int]: ...
+
+    def report(self, fault: Fault, *, stop: bool = False) -> None: ...
+
+    def access_at(self, number: int) -> tuple[tuple[int, int, int], int, str]: ...
+
+    def unordered(self, conflict: Conflict, site: int) -> tuple[Any, Any]: ...
+
+
 class Checks:
     """Looks at accesses as they happen, and reports to the recorder."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Reporter, *, stop_outside: bool) -> None:
         self.recorder = recorder
         self.memory = recorder.memory
+        self.stop_outside = stop_outside
 
     def drop_outside(self, access: Access, tag: int | None) -> Bools | None:
         """Reports the lanes outside the storage and gives the mask without them."""
@@ -88,7 +106,7 @@ class Checks:
             statement = self.recorder.sites.site(access.site).statement
             remedy = bounds_remedy(info, spot.index, at, kernel_locals(), statement)
         fault = self._fault("out_of_bounds", access, spot, message, int(outside.sum()), remedy)
-        self.recorder.report(replace(fault, lane=lane), stop=self.recorder.options.out_of_bounds == "raise")
+        self.recorder.report(replace(fault, lane=lane), stop=self.stop_outside)
         safe: Bools = mask & ~outside
         return safe
 

@@ -77,7 +77,7 @@ class Recorder:
         self.sites = Sites(outermost)
         self.book = Book(keep=options.mode == "record")
         self.faults = FaultList()
-        self.checks = Checks(self)
+        self.checks = Checks(self, stop_outside=options.out_of_bounds == "raise")
         self.elementwise_flop = 0
         self.is_combining = False
         """Whether a reduction runs, whose operations are its own."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from functools import lru_cache
+from pathlib import Path
 from types import CodeType, FrameType
 
-from warplens.kernel_lab import tracing
 from warplens.kernel_lab.tracing.records import Place, Site
 from warplens.kernel_lab.tracing.watching.faults import statement_at
 
-OWN_FOLDER = os.path.dirname(os.path.abspath(tracing.__file__)) + os.sep  # noqa: PTH100, PTH120 - compared with code's file names
+OWN_FOLDER = f"{Path(__file__).absolute().parents[1]}{os.sep}"
 MOST_HOST_FRAMES = 16
 
 
