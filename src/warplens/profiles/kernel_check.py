@@ -46,7 +46,10 @@ NEEDS_RUN = "a recorded run with its Triton kernels: kernel check BUNDLE"
 CHECK_TABLES: dict[str, TableEntry[CheckResult]] = {
     "kernel_run": TableEntry("kernel_run", kernel_run, lambda checked: checked.is_of_run, NEEDS_RUN),
     "kernel_autotune": TableEntry(
-        "kernel_autotune", kernel_autotune, lambda checked: bool(checked.tuned), NEEDS_TUNING
+        "kernel_autotune",
+        lambda checked: kernel_autotune(checked.tuned),
+        lambda checked: bool(checked.tuned),
+        NEEDS_TUNING,
     ),
     **{name: _of_facts(entry) for name, entry in FACT_TABLES.items()},
     "kernel_measured": TableEntry(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from warplens.model.table import Column, Table
-
-if TYPE_CHECKING:
-    from warplens.kernel_lab.checking import CheckResult
 
 COLUMNS: Final = (
     Column("kernel", "its name", "", pl.String),
@@ -33,14 +31,14 @@ class TunedConfig:
     is_chosen: bool
 
 
-def kernel_autotune(result: CheckResult) -> Table:
+def kernel_autotune(configs: Sequence[TunedConfig]) -> Table:
     """By kernel and key, the quickest first."""
     best: dict[tuple[str, str], float] = {}
-    for tuned in result.tuned:
+    for tuned in configs:
         if tuned.time_us is not None:
             key = (tuned.kernel, tuned.key)
             best[key] = min(tuned.time_us, best.get(key, tuned.time_us))
-    ordered = sorted(result.tuned, key=lambda tuned: (tuned.kernel, tuned.key, tuned.time_us or float("inf")))
+    ordered = sorted(configs, key=lambda tuned: (tuned.kernel, tuned.key, tuned.time_us or float("inf")))
     rows = [
         {
             "kernel": tuned.kernel,
