@@ -78,9 +78,10 @@ def test_the_page_opens_draws_and_answers_in_firefox(firefox: Firefox, written: 
 
 
 def test_the_address_reopens_the_view_in_firefox(firefox: Firefox, written: Written) -> None:
-    firefox.goto(f"file://{written(TRAIN)}#steps=5&table=query&sql=select%20count(*)%20from%20gpu_events&theme=dark")
+    firefox.goto(f"file://{written(TRAIN)}#steps=5&table=gpu_events&filter=dur_us%3E10&theme=dark")
     firefox.js(READY)
     assert firefox.js("() => warplens.selection.text") == "step 5"
-    count = firefox.js("() => warplens.tableFor('query').columns[0].values[0]")
+    count = firefox.js("() => warplens.tableFor('gpu_events').rows")
     assert count == firefox.js("() => warplens.selection.events.length") > 0
+    assert f" of {count:,} rows" in firefox.js("() => document.querySelector('.tv-shown').textContent")
     assert firefox.js("() => getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 31)"

@@ -1,4 +1,4 @@
-"""The first screen, details beside the timeline, tracks, notes, memory, SQL and step against step."""
+"""The first screen, details beside the timeline, tracks, notes, memory and step against step."""
 
 from __future__ import annotations
 
@@ -154,30 +154,6 @@ def test_tracks_are_hidden_moved_and_pinned_and_notes_are_kept_by_the_address(
     again.page.get_by_role("button", name="hidden track").click()
     assert again.page.locator(".tl-stage [data-lane]").count() == len(names)
     again.assert_quiet()
-
-
-def test_sql_gives_what_the_command_gives(written_page: Any, look: Show) -> None:
-    query = (
-        "select kernel_category, sum(total_us) as us, count(*) as n from kernels "
-        "where total_us > 20 group by kernel_category having n > 0 order by us desc"
-    )
-    page = look(written_page[0])
-    box = page.page.get_by_role("textbox", name="SQL over the tables")
-    box.fill(query)
-    box.press("Enter")
-    rows = page.js(
-        "() => { const table = warplens.tableFor('query'); return Array.from({ length: table.rows }, (_, row) => "
-        "[table.text('kernel_category', row), table.number('us', row), table.number('n', row)]); }"
-    )
-    expected = written_page[1].sql(query).to_polars().rows()
-    assert [row[0] for row in rows] == [row[0] for row in expected]
-    for row, wanted in zip(rows, expected, strict=True):
-        assert row[1:] == pytest.approx(wanted[1:])
-    box.fill("select nothing from kernels")
-    box.press("Enter")
-    assert "kernels has no column nothing; it has op," in page.page.locator(".sql-problem").inner_text()
-    assert "The query gives no rows" not in page.page.locator("#tables").inner_text()
-    page.assert_quiet()
 
 
 def test_step_against_step_agrees_with_the_events(written_page: Any, look: Show) -> None:

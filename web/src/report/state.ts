@@ -135,7 +135,6 @@ export const CODECS = {
   table: text(), // which table is shown
   sort, // its order; null: its own
   filter: text(), // its filter
-  sql: text(), // the query whose result is the table `query`
   row: position(), // its selected row, by place in the table's own order
   weight: text("gpu"), // flame graph: gpu or cpu; of two profiles a, b or delta; without a timeline a column of the tree
   order: oneOf(["left", "time", "inverted"]), // flame graph; left: heaviest first

@@ -19,13 +19,11 @@ const NEEDS: Record<string, string[]> = {
   host_events: ["no_host"],
   findings: ["no_gpu"],
   evidence: [],
-  query: [],
   quality: [],
   memory: [],
   memory_ops: [],
 };
 const NOTHING: Record<string, string> = {
-  query: "The query gives no rows.",
   quality: "No notes: stacks, shapes, steps and launches are all there.",
   findings: "No finding is worth a change.",
   evidence: "There are no findings, so there is no evidence for any.",
@@ -44,8 +42,6 @@ const NOTHING: Record<string, string> = {
 
 export function whyEmpty(app: App, table: Table): string[] {
   const { name } = table;
-  // What is wrong with a query stands at its box.
-  if (name === "query" && !table.columns.length) return [];
   const whole = wholeRows(app, name);
   if (app.scene && !app.selection.whole && whole > 0) {
     return [`Nothing of it is in ${app.selection.text}; for the whole trace there are ${formatCount(whole)} rows.`];

@@ -13,7 +13,7 @@ type Operator = ":" | ">" | ">=" | "<" | "<=" | "=" | "!=";
 class Wrong extends Error {}
 
 export const FILTER_HELP =
-  'Words match any text cell; all must match. column:text looks in one column, column>10 (also >= < <= = !=) compares numbers, "quotes" keep a phrase together.';
+  'Words match any text cell; all must match. column:text looks in one column, column>10 (also >= < <= = !=) compares numbers, "quotes" keep a phrase together. For sums, groups and joins: warplens sql FILE "SELECT …" in a shell.';
 
 export function filterRows(table: Table, text: string): Filtered {
   try {

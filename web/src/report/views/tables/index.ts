@@ -13,7 +13,6 @@ import { registerPath } from "./path";
 import { csvOf } from "./export";
 import { extraTables, knowsTable, tableFor } from "./extra";
 import { filterRows, rowsWith } from "./filter";
-import { QueryBox, registerQuery } from "./query";
 import { Picker } from "./picker";
 import { nextSort, orderOf, sortFor } from "./sort";
 import { actionsOf } from "./targets";
@@ -22,13 +21,11 @@ import { VirtualTable } from "./virtual";
 export function mountTables(host: HTMLElement, app: App): View {
   if (app.hasTimeline) registerEvents();
   if (app.path) registerPath();
-  registerQuery(app);
   return new TablesView(host, app);
 }
 
 class TablesView implements View {
   private readonly picker: Picker;
-  private readonly query: QueryBox;
   private readonly about: About;
   private readonly bar: Bar;
   private readonly grid: VirtualTable;
@@ -44,7 +41,6 @@ class TablesView implements View {
   ) {
     const { store } = app;
     this.picker = new Picker(app, (table) => store.set({ table, sort: null, filter: "", row: null }));
-    this.query = new QueryBox(app);
     this.about = new About(app);
     this.bar = new Bar(app, { copy: () => void this.copy(), save: () => this.save() });
     this.detail = new Detail(app, (text) => this.bar.say(text));
@@ -54,14 +50,13 @@ class TablesView implements View {
       open: (row) => this.open(row),
     });
     const panel = h("div", { class: "tv-panel" }, this.about.element, this.bar.element, this.empty, this.grid.element, this.detail.element);
-    host.append(this.query.element, h("div", { class: "tv-tables" }, this.picker.element, panel));
+    host.append(h("div", { class: "tv-tables" }, this.picker.element, panel));
     this.load();
   }
 
   update(changed: Changed): void {
     const has = (...keys: Key[]): boolean => keys.some((key) => changed.has(key));
-    if (has("sql")) registerQuery(this.app);
-    if (has("table", "steps", "range", "weight", "context", "sql") || this.shownRow !== extraTables.size) this.load();
+    if (has("table", "steps", "range", "weight", "context") || this.shownRow !== extraTables.size) this.load();
     else if (has("sort", "filter")) this.arrange(has("row"));
     else if (has("row")) this.selectRow(true);
     if (has("q")) this.search();
@@ -74,7 +69,6 @@ class TablesView implements View {
     const asked = app.store.get("table");
     const name = asked && knowsTable(app, asked) ? asked : defaultTable(app);
     this.table = tableFor(app, name);
-    this.query.show();
     this.picker.mark(name);
     this.about.show(this.table, asked === name ? "" : asked);
     this.grid.show(this.table, `Table ${name}: ${this.table.meaning}`);
