@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from warplens.errors import MissingExtra
+from warplens.model.notebook import shown
 from warplens.model.records import records
 from warplens.units import plural
 
@@ -107,9 +108,7 @@ class Table:
         return f"<Table {self.name}: {plural(len(self), 'row')}, {plural(len(self.columns), 'column')}>"
 
     def _repr_html_(self) -> str:
-        from warplens.model.notebook import table_html  # only notebooks need it
-
-        return table_html(self)
+        return shown("\n".join((f"{self.name}: {self.meaning}", *self.notes)), self.frame)
 
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
+from warplens.model.notebook import MOST_ROWS, shown
 from warplens.model.trace import Ints
+from warplens.printable import all_encodable
 from warplens.units import format_ns, plural
 
 Floats = npt.NDArray[np.float64]
@@ -43,9 +46,18 @@ class Tree:
         return f"<Tree of {plural(len(self), 'node')}: {total} {self.weight}>"
 
     def _repr_html_(self) -> str:
-        from warplens.model.notebook import tree_html  # only notebooks need it
-
-        return tree_html(self)
+        """The heaviest nodes, callers above callees."""
+        heaviest = set(np.argsort(-self.total_ns, kind="stable")[:MOST_ROWS].tolist())
+        nodes = [node for node, _ in self.walk() if node in heaviest]
+        frame = pl.DataFrame(
+            {
+                "depth": self.depth[nodes],
+                "name": all_encodable([self.name[node] for node in nodes]),
+                "total_ms": self.total_ns[nodes] / 1e6,
+                "count": self.total_count[nodes],
+            }
+        )
+        return shown(repr(self), frame)
 
     def children(self) -> list[list[int]]:
         """The children of every node, heaviest first."""

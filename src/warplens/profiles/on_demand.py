@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 import polars as pl
 
 from warplens.errors import UsageError, WarplensError
+from warplens.model.finding import findings_table
+from warplens.model.notebook import shown
 from warplens.model.table_entry import TableEntry
 from warplens.profiles.unknown_table import unknown_table
 from warplens.units import plural
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from warplens.profiles.trace import Profile
 
 Work = TypeVar("Work")
+
+SHOWN_APART: Final = ("quality", "findings", "evidence", "timeline")
+"""Tables that say nothing of their own in a notebook, below the verdict and the findings."""
+FINDING_COLUMNS: Final = ("code", "title", "gain_ms", "bound", "place", "advice")
 
 
 class TableSource(msgspec.Struct, frozen=True):
@@ -74,9 +80,15 @@ class TablesOnDemand:
         return f"<{type(self).__name__} {self._short_source}: {contents}>"
 
     def _repr_html_(self: Opened) -> str:
-        from warplens.profiles.notebook import opened_html  # only notebooks need it
-
-        return opened_html(self)
+        """The verdict and the names of the tables, then the findings and the first table with rows."""
+        html = shown(f"{PurePath(self.source).name}: {self.verdict()}\ntables: {', '.join(self.table_names)}")
+        if findings := self.findings():
+            gains = ", gains per step" if "steps" in self.table_names and len(self.table("steps")) else ""
+            frame = findings_table(findings).frame.select(FINDING_COLUMNS)
+            html += shown(f"{plural(len(findings), 'finding')}{gains}", frame)
+        names = (name for name in self.report_names if name not in SHOWN_APART)
+        first = next((table for table in map(self.table, names) if len(table)), None)
+        return html + first._repr_html_() if first else html
 
     @property
     def _short_source(self) -> str:
