@@ -311,6 +311,7 @@ def test_a_row_is_chosen_told_in_full_and_led_on_from(page: Any, profile: warple
     assert page.page.locator(".tl-details").inner_text().startswith(rows[3]["kernel_short"])
     for name in ("gaps", "activity"):
         page.state(table=name, row="", range="", event="")
+        page.settled()  # until then the rows are those of the table before
         page.page.locator(".tv-body .tv-row").first.dblclick()
         first = profile.table(name).to_dicts()[0]
         start = page.js("() => warplens.store.get('range')")[0]
