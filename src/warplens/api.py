@@ -29,8 +29,7 @@ from warplens.profiles.file_kinds import (
 from warplens.profiles.options import OF_ONE_TRACE, parse_size, split_rules
 from warplens.profiles.reading import read, read_light, read_with_light
 from warplens.profiles.trace import TABLE_NAMES, Profile
-from warplens.ranks.finding_files import captured_trace, has_profiles, is_job_folder
-from warplens.readers import bundle
+from warplens.ranks.finding_files import captured_trace, is_job_folder
 from warplens.units import listed
 
 if TYPE_CHECKING:
@@ -301,7 +300,7 @@ def diff(
     steps: str = "",
     **options: Unpack[OpenOptions],
 ) -> Comparison:
-    """What changed from A to B: two profiles or jobs (paths, or opened), or two directories of report tables.
+    """What changed from A to B: two profiles or jobs, as paths or opened.
 
     Times are per step where both have steps with GPU work, unless `whole` asks for the whole traces; `options` are
     those of `warplens.open`. Without B, `steps` names two of A's own: `"3,7"`, `"1-3,7"` for the mean of three, or
@@ -318,12 +317,6 @@ def diff(
         if not one.has_timeline or isinstance(one, JobProfile):
             raise UsageError(f"{one.source} is not a trace with steps", hint="compare steps of a trace, one rank's say")
         return comparison.compare_steps(one.with_timeline(), steps)
-    folders = [report_folder(side) for side in (a, b)]
-    if folders[0] and folders[1]:
-        return comparison.compare_reports(folders[0], folders[1])
-    if folders[0] or folders[1]:
-        hint = "give two traces or two directories"
-        raise UsageError(f"{folders[0] or folders[1]} is a directory and the other is not", hint=hint)
     first, second = (open(side, **options) if isinstance(side, (str, os.PathLike)) else side for side in (a, b))
     jobs = [side for side in (first, second) if isinstance(side, JobProfile)]
     if len(jobs) == 2:
@@ -344,14 +337,3 @@ def diff(
             f"{timed.source} has a timeline, {untimed.source} has none", hint="compare two profiles of the same kind"
         )
     raise UsageError(f"{first.source} and {second.source} cannot be compared", hint="compare two profiles")
-
-
-def report_folder(side: str | os.PathLike[str] | Opened) -> Path | None:
-    """The directory of report tables that is meant, if it is one: capture bundles are directories too."""
-    if not isinstance(side, (str, os.PathLike)):
-        return None
-    folder = Path(side)
-    if not folder.is_dir() or bundle.find(folder) is not None:
-        return None
-    has_tables = any(entry.suffix in (".csv", ".parquet") for entry in folder.iterdir())
-    return folder if has_tables and not has_profiles(folder) else None

@@ -140,24 +140,10 @@ def test_quiet_only_writes_the_outputs(run_inside: RunInside, pair: tuple[Path, 
     assert (tmp_path / "d.md").exists()
 
 
-def test_directories_of_reports(
-    printed: Printed, run_inside: RunInside, pair: tuple[Path, Path], tmp_path: Path
-) -> None:
-    for name, trace in zip("ab", pair, strict=True):
-        assert run_inside("report", trace, "-q", "-o", f"{tmp_path}/{name}/").returncode == 0
-    finished = run_inside("diff", tmp_path / "a", tmp_path / "b")
-    assert finished.stdout.startswith("verdict   ")
-    assert "kernel_categories" in finished.stdout
-    found = json.loads(run_inside("diff", tmp_path / "a", tmp_path / "b", "--json").stdout)
-    assert {"kernels", "steps"} <= {row["table"] for row in found}
-    kernels = json.loads(printed(tmp_path / "a", tmp_path / "b", "--table", "kernel_categories", "--json"))
-    assert kernels[0]["delta_total_us"] == -1800.0
-
-
 FAILURES: dict[str, tuple[int, list[str], str]] = {
     "no such file": (1, ["{a}", "/nonexistent/trace.json"], "no such file"),
     "no trace": (1, ["{bad}", "{a}"], "text, but not JSON"),
-    "a directory and a trace": (2, ["{tables}", "{a}"], "is a directory"),
+    "tables of a report": (2, ["{tables}", "{tables}"], "tables has no profiles"),
     "an empty directory": (2, ["{folder}", "{folder}"], "folder is empty"),
     "no such table": (2, ["{a}", "{b}", "--table", "kernelz"], "no table 'kernelz'"),
     "no such context": (2, ["{a}", "{b}", "--tree", "--context", "line"], "no context 'line'"),

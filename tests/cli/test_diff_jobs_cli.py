@@ -84,6 +84,8 @@ def test_a_job_and_itself_do_not_differ_and_every_output_is_written(tmp_path: Pa
     comparison = warplens.diff(NCCL4, NCCL4)
     assert comparison.table("report_tables").frame["differing"].to_list() == [0, 0, 0, 0]
     assert "(1.00 ×); in both: rank 1 (host)." in comparison.verdict()
+    with pytest.raises(warplens.UsageError, match="no call paths"):
+        comparison.tree()
 
 
 def test_a_job_is_not_compared_with_a_trace_but_one_rank_of_each_is(
@@ -98,9 +100,3 @@ def test_a_job_is_not_compared_with_a_trace_but_one_rank_of_each_is(
     assert main(["diff", *map(str, jobs), "--rank", "1", "--json"]) == 0
     assert main(["diff", *map(str, jobs), "--rank", "4"]) == 2
     assert f"error: no rank 4 in {jobs[0]}" in capsys.readouterr().err
-
-
-def test_a_table_beside_the_ranks_does_not_make_them_a_report(jobs: tuple[Path, Path], tmp_path: Path) -> None:
-    job = Path(shutil.copytree(jobs[1], tmp_path / "job"))
-    (job / "losses.csv").write_text("step,loss\n1,2\n")
-    assert "stragglers" in warplens.diff(job, jobs[0]).table_names

@@ -98,7 +98,7 @@ def test_a_report_of_a_job_has_every_output(tmp_path: Path, capsys: pytest.Captu
     assert main(["report", str(NCCL4), "-q", *words]) == 0
     assert all(path.stat().st_size for path in outputs)
     assert "rank,step_ms" in (tmp_path / "tables" / "ranks.csv").read_text()
-    assert "has tables of a report, not profiles" in failure_of(capsys, "report", str(tmp_path / "tables"))
+    assert "tables has no profiles" in failure_of(capsys, "report", str(tmp_path / "tables"))
 
 
 @pytest.fixture(scope="module")

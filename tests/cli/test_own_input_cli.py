@@ -29,7 +29,6 @@ OWN_INPUT = {
     "tree of a difference": ("in.csv", ["tree", str(TRACE), "--diff", "{in}", "-o", "{in}", "--force"]),
     "diff": ("in.json", ["diff", "{in}", str(TRACE), "-o", "{in}", "--force"]),
     "diff, the other side": ("in.md", ["diff", str(TRACE), "{in}", "-o", "{in}", "--force"]),
-    "diff of tables into their folder": ("ops.csv", ["diff", "{folder}/", "{folder}/", "-o", "{folder}/", "--force"]),
     "unique": ("in.xlsx", ["unique", "{in}", "-o", "{in}", "--force"]),
     "rules": ("in.md", ["report", str(TRACE), "--rules", "{in}", "-o", "{in}", "--force"]),
     "replay plan": ("in.json", ["replay", "plan", "{in}", "-o", "{in}", "--force"]),

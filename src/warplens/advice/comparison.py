@@ -389,24 +389,12 @@ def _spread(times_us: Sequence[float]) -> float:
     return stdev(complete) if len(complete) > 1 else 0.0
 
 
-def reports_verdict(tables: Sequence[Table]) -> str:
-    """For tables without their traces: the total, and in how many tables anything differs."""
-    changed = [table.name for table in tables if _differs(table.frame)]
-    text = f"{len(changed)} of {len(tables)} tables differ" if changed else f"No difference in {len(tables)} tables"
-    totals = [_total_of(table.frame) for table in tables if table.name == "timeline"]
-    if totals and totals[0]:
-        a, b = totals[0]
-        return f"{text}; the total on the GPU: {span_us(1e3 * a, 1e3 * b)}."
-    return f"{text}."
+def tables_verdict(tables: Sequence[Table]) -> str:
+    """For profiles without timelines: in how many tables anything differs."""
+    changed = sum(_differs(table.frame) for table in tables)
+    return f"{changed} of {len(tables)} tables differ." if changed else f"No difference in {len(tables)} tables."
 
 
 def _differs(frame: pl.DataFrame) -> bool:
     deltas = [name for name in frame.columns if name.startswith("delta_")]
     return bool((frame["status"] != BOTH).any()) or any(bool((frame[name] != 0).any()) for name in deltas)
-
-
-def _total_of(frame: pl.DataFrame) -> tuple[float, float] | None:
-    if not {"device", "measure", "a_time_ms", "b_time_ms"} <= set(frame.columns):
-        return None
-    row = frame.filter((pl.col("device") == "all") & (pl.col("measure") == "total") & (pl.col("status") == BOTH))
-    return (float(row["a_time_ms"][0]), float(row["b_time_ms"][0])) if len(row) else None

@@ -32,7 +32,6 @@ MAX_PARTS = 6
 MAX_OPS = 6
 MAX_LAYERS = 3
 MAX_HOST_OPS = 4
-MAX_REPORT_TABLES = 26
 MEASURES = {
     "total": "total",
     "busy": "GPU busy",
@@ -63,7 +62,7 @@ def render_comparison(
     tail = [("", "none"), *tail, *_next(tables, sources, width)]
     room = SCREEN - len(head) - len(tail)
     blocks = (
-        _trace_blocks(tables, width, room) if "diff_summary" in tables else _report_block(document.tables[1:], width)
+        _trace_blocks(tables, width, room) if "diff_summary" in tables else _table_block(document.tables[1:], width)
     )
     return TableText((*head, *blocks, *tail))
 
@@ -177,17 +176,15 @@ def colour(row: TimeDiff) -> str:
     return FASTER if row.delta_us < 0 else SLOWER
 
 
-def _report_block(tables: Sequence[Table], width: int) -> list[Line]:
-    """Of two directories of reports: one line per table."""
+def _table_block(tables: Sequence[Table], width: int) -> list[Line]:
+    """Of jobs and of profiles without timelines: one line per table."""
     head = f"{'table':<22}  {'rows':>6}  {'only A':>6}  {'only B':>6}  largest difference"
     lines: list[Line] = [("", "none"), (elide(head, width), "bold")]
-    for table in tables[:MAX_REPORT_TABLES]:
+    for table in tables:
         status = table.frame["status"].to_list()
         counts = [len(status), status.count(ONLY_A), status.count(ONLY_B)]
         text = f"{table.name:<22}  " + "  ".join(f"{count:>6,}" for count in counts) + f"  {_largest(table)}"
         lines.append((elide(clean(text), width), "none"))
-    if len(tables) > MAX_REPORT_TABLES:
-        lines.append((f"… {len(tables) - MAX_REPORT_TABLES} more tables", "dim"))
     return lines
 
 

@@ -1,4 +1,4 @@
-"""`Comparison`: two profiles, or two directories of report tables, side by side."""
+"""`Comparison`: two profiles side by side."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from warplens.advice.comparison import (
     comparison_verdict,
     noise_line,
     plain_sentence,
-    reports_verdict,
     setup_sentence,
+    tables_verdict,
     unequal_work,
 )
 from warplens.analyses.diff import DIFF_TABLES, Pair, Side, gpu_steps, pair, pair_of_steps, shares_matched, steps_text
@@ -29,7 +29,7 @@ from warplens.analyses.graph.plain_step import ESTIMATED, PlainStep
 from warplens.analyses.roofline.costing import COSTED, costing
 from warplens.analyses.roofline.tables import cost_coverage
 from warplens.analyses.roofline.utilization import flop_of_calls
-from warplens.errors import FormatError, UsageError
+from warplens.errors import UsageError
 from warplens.hardware import Gpu
 from warplens.model.table import Table
 from warplens.model.tree import Tree, build_tree
@@ -39,13 +39,11 @@ from warplens.profiles.describing import definitions, device_line
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.setup import hardware_difference, setup_differences
 from warplens.profiles.trace import Profile
-from warplens.readers.parquet import read_parquet
 from warplens.units import format_flop
 
 TREE = "diff_tree"
 PATH_TABLES_COMPARED = ("kernel_categories", "kernels", "launch_categories", "scopes", "python_lines", "stalls")
 DIFF_TABLE_NAMES = (*DIFF_TABLES, TREE)
-SUFFIXES = (".csv", ".parquet")
 USUAL_STEPS = "usual"
 """In the place of two steps: the median and the slowest."""
 STEPS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -64,7 +62,7 @@ class Sides:
 
 
 class Comparison(TablesOnDemand):
-    """Two profiles (or reports) side by side, and the tables made from them on demand.
+    """Two profiles side by side, and the tables made from them on demand.
 
     >>> import warplens
     >>> eager, compiled = (f"samples/kineto/gpt2_train_{how}.json.gz" for how in ("step", "compiled"))
@@ -117,7 +115,7 @@ class Comparison(TablesOnDemand):
             return diff_tree(self._sides.compared, context)
         if TREE in self.table_names:
             return self.table(TREE)
-        raise UsageError("report tables contain no call paths", hint="compare the two traces instead")
+        raise UsageError("a comparison of jobs has no call paths", hint="compare one rank of each: --rank N")
 
     def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
         """GPU time of B by call path, with the metrics `a_us`, `b_us` and `change_us`; kernels have short names."""
@@ -168,7 +166,11 @@ def compare_paths(a: PathsProfile, b: PathsProfile) -> Comparison:
     }
     makers = {REPORT_TABLES: partial(_summary, dict(makers)), **makers, TREE: partial(_paths_tree, a, b)}
     sides = Sides((a.source, b.source), _same_gpu(a.hardware, b.hardware))
-    return Comparison(_table_sources(makers), sides, partial(_paths_facts, a, b))
+    return Comparison({name: TableSource(make) for name, make in makers.items()}, sides, partial(_paths_facts, a, b))
+
+
+def _summary(pairs: Mapping[str, TableMaker]) -> Table:
+    return summary_of([make() for make in pairs.values()])
 
 
 def _profile_diff(name: str, a: PathsProfile, b: PathsProfile) -> Table:
@@ -184,7 +186,7 @@ def _paths_tree(a: PathsProfile, b: PathsProfile) -> Table:
 def _paths_facts(a: PathsProfile, b: PathsProfile, comparison: Comparison) -> dict[str, str]:
     compared = [comparison.table(name) for name in comparison.table_names if name not in (REPORT_TABLES, TREE)]
     setup = setup_sentence(hardware_difference(a.hardware, b.hardware))
-    return {"verdict": setup + reports_verdict(compared), "A": a.source, "B": b.source}
+    return {"verdict": setup + tables_verdict(compared), "A": a.source, "B": b.source}
 
 
 def compare_profiles(a: Profile, b: Profile, *, whole: bool = False) -> Comparison:
@@ -313,59 +315,3 @@ def _flop(side: Side) -> float:
     if float(coverage["percent"].sum()) < KNOWN_PERCENT:
         return 0.0
     return flop_of_calls(costing(side.work), side.chosen) / side.runs
-
-
-def compare_reports(a: Path, b: Path) -> Comparison:
-    """Two directories that `warplens report T -o dir/` wrote, table by table."""
-    files = [_report_files(folder) for folder in (a, b)]
-    shared = [name for name in files[0] if name in files[1]]
-    if not shared:
-        raise UsageError(f"{a} and {b} have no table in common", hint="write both as reports, each to a directory")
-    pairs = {name: partial(_table_diff, name, files[0][name], files[1][name]) for name in shared}
-    summary = partial(_summary, pairs)
-    makers: dict[str, TableMaker] = {REPORT_TABLES: summary, **pairs}
-    only = tuple(tuple(sorted(set(files[side]) - set(shared))) for side in (0, 1))
-    return Comparison(_table_sources(makers), Sides((str(a), str(b))), partial(_report_facts, (a, b), only))
-
-
-def _report_facts(
-    folders: tuple[Path, Path], only: tuple[tuple[str, ...], ...], comparison: Comparison
-) -> dict[str, str]:
-    facts = {
-        "verdict": reports_verdict(comparison.tables()[1:]),
-        "A": str(folders[0]),
-        "B": str(folders[1]),
-    }
-    for label, names in zip("AB", only, strict=True):
-        if names:
-            facts[f"only in {label}"] = ", ".join(names)
-    return facts
-
-
-def _table_sources(makers: Mapping[str, TableMaker]) -> dict[str, TableSource]:
-    return {name: TableSource(make) for name, make in makers.items()}
-
-
-def _summary(pairs: Mapping[str, TableMaker]) -> Table:
-    return summary_of([make() for make in pairs.values()])
-
-
-def _report_files(folder: Path) -> dict[str, Path]:
-    files = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES}
-    if not files:
-        hint = "a report that is written to a directory has them"
-        raise UsageError(f"{folder} contains no report tables (.csv or .parquet)", hint=hint)
-    return files
-
-
-def _table_diff(name: str, a: Path, b: Path) -> Table:
-    return diff_of_tables(name, _read_table(a), _read_table(b))
-
-
-def _read_table(path: Path) -> pl.DataFrame:
-    try:
-        return pl.read_csv(path, infer_schema_length=None) if path.suffix == ".csv" else read_parquet(path)
-    except pl.exceptions.NoDataError:
-        return pl.DataFrame()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise FormatError(f"cannot be read as a table ({str(error).splitlines()[0]})", where=str(path)) from error

@@ -31,7 +31,7 @@ class Opened(Protocol):
     |---|---|
     | `Profile` | a trace of any profiler, or a capture bundle |
     | `PathsProfile` | sums by call path: Proton's trees, an ExecutionTrace, Nsight Compute's counters |
-    | `Comparison` | `warplens.diff` of two profiles or two directories of report tables |
+    | `Comparison` | `warplens.diff` of two profiles |
     | `OpenedCheck` | facts of compiled kernels (`warplens kernel check -o facts.json`) |
     | `OpenedKernelTrace` | traced kernel launches (`warplens kernel trace -o x.wkt`, `warplens.trace_kernel`) |
     | `OpenedReplay` | the result of a replay (`warplens replay run`) |

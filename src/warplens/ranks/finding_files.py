@@ -104,11 +104,6 @@ def is_job_folder(path: Path) -> bool:
         return False  # opening it reports what is wrong
 
 
-def has_profiles(folder: Path) -> bool:
-    """Whether a folder itself has files that may be profiles."""
-    return any(_may_be_profile(entry) for entry in folder.iterdir())
-
-
 def _may_be_profile(entry: Path) -> bool:
     return entry.name.endswith(ENDINGS) or (entry / MANIFEST).exists()
 
@@ -177,14 +172,8 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _nothing_in(given: Sequence[str]) -> UsageError:
-    """What the folders have instead of profiles, in one line."""
     names = ", ".join(given)
     entries = [entry for text in given if Path(text).is_dir() for entry in Path(text).iterdir()]
-    if any(entry.suffix == ".csv" for entry in entries):
-        return UsageError(f"{names} has tables of a report, not profiles", hint="warplens diff compares two of them")
-    if any(entry.suffix == ".parquet" for entry in entries):
-        hint = "open an op table by its own path, or compare tables of two reports with warplens diff"
-        return UsageError(f"{names} has tables, not profiles", hint=hint)
     what = "is empty" if not entries else "has no profiles"
     return UsageError(f"{names} {what}", hint="a folder of traces or capture bundles, one per rank")
 

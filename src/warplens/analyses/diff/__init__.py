@@ -2,7 +2,7 @@
 
 `sides` chooses what of each trace is compared, `match` pairs the op calls of both, `columns` and `noise` compute
 the columns that all tables share; `summary`, `times`, `ops`, `gpu_work` and `tree` make the tables. `report_tables`
-compares two tables of any report.
+compares two tables of the same name.
 """
 
 from __future__ import annotations

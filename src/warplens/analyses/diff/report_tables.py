@@ -10,12 +10,9 @@ import polars as pl
 from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
 from warplens.model.table import Column, Table
 
-NUMBER_KEYS: Final = frozenset({"step", "stream", "device", "line", "depth", "rank", "process", "group_size"})
+NUMBER_KEYS: Final = frozenset({"stream", "device", "line", "rank", "group_size"})
 """Numbers that say which row it is."""
-RESULTS: Final = frozenset(
-    {"kernels", "evidence", "advice", "proof", "title", "place", "places", "message", "bound", "peak_op", "modules",
-     "lines", "before", "after", "host_activity", "host_op", "host_frame", "after_op", "top_stall", "source"}
-)  # fmt: skip
+RESULTS: Final = frozenset({"top_stall", "source"})
 """Texts that are findings about a row and may differ between two runs of it."""
 UNITS: Final = {"us": "us", "ms": "ms", "percent": "%", "bytes": "bytes", "tflops": "TFLOP/s", "tbps": "TB/s"}
 REPEAT: Final = "repeat"
@@ -24,7 +21,6 @@ REPORT_TABLES: Final = "report_tables"
 
 def diff_of_tables(name: str, a: pl.DataFrame, b: pl.DataFrame) -> Table:
     """A, B and B − A for each number of two tables; equal keys are paired in their order."""
-    a, b = _same_types(a, b)
     shared = [column for column in a.columns if column in b.columns]
     keys = _keys([column for column in shared if _is_key(column, a.schema[column])], a, b)
     numbers = [column for column in shared if column not in NUMBER_KEYS and a.schema[column].is_numeric()]
@@ -60,7 +56,7 @@ def summary_of(tables: Sequence[Table]) -> Table:
         Column("only_in_b", "rows that only B has", "", pl.Int64),
         Column("differing", "rows of both in which a number differs", "", pl.Int64),
     )
-    return Table.from_rows(REPORT_TABLES, "one row per table that both reports hold", columns, rows)
+    return Table.from_rows(REPORT_TABLES, "one row per table that both have", columns, rows)
 
 
 def _counts(frame: pl.DataFrame) -> tuple[int, int, int]:
@@ -112,17 +108,3 @@ def _sorted(frame: pl.DataFrame, numbers: list[str]) -> pl.DataFrame:
     if not numbers or not _is_time(numbers[0]):
         return frame
     return frame.sort(pl.col(f"delta_{numbers[0]}").abs(), descending=True, nulls_last=True, maintain_order=True)
-
-
-def _same_types(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """CSV guesses types by what it sees: a column that is empty in one run is text there."""
-    shared = [name for name in a.columns if name in b.columns and a.schema[name] != b.schema[name]]
-    casts = [pl.col(name).cast(_common_type(a[name], b[name]), strict=False) for name in shared]
-    return a.with_columns(casts), b.with_columns(casts)
-
-
-def _common_type(a: pl.Series, b: pl.Series) -> type[pl.DataType]:
-    numbers = all(column.dtype.is_numeric() or column.null_count() == len(column) for column in (a, b))
-    if numbers and a.name not in NUMBER_KEYS:
-        return pl.Float64
-    return pl.String

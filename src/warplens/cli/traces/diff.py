@@ -39,9 +39,9 @@ TIMES = ("a_us", "b_us", "delta_us")
 class DiffVerb(Verb):
     """Compare two traces of the same work: what changed from A to B, and where.
 
-    A and B are two traces (another GPU, another version, another flag), or two directories of tables that
-    `warplens report TRACE -o dir/` wrote. Ops are matched by name and shapes, modules by path, kernels by
-    category. Times are per step where both have steps. Differences within the runs' own spread are marked ~.
+    A and B are two traces: another GPU, another version, another flag. Ops are matched by name and shapes, modules
+    by path, kernels by category. Times are per step where both have steps. Differences within the runs' own spread
+    are marked ~.
 
     `warplens diff TRACE --steps 3,7` compares two steps of one trace, `--steps 1-3,7` the mean of three with one,
     `--steps` alone the median step with the slowest.
@@ -54,9 +54,7 @@ class DiffVerb(Verb):
     reads_jobs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "a", metavar="A", help="trace, folder of ranks, or directory of report tables; - reads stdin"
-        )
+        parser.add_argument("a", metavar="A", help="trace or folder of ranks; - reads stdin")
         parser.add_argument("b", metavar="B", nargs="?", help="what A is compared with; omitted with --steps")
         parser.add_argument("--steps", nargs="?", default="", const="usual", metavar="A,B",
                             help="two steps of one trace: 3,7; or means of several: 1-3,7-9; alone or 'usual': the "
@@ -155,10 +153,9 @@ def _compare_steps(args: argparse.Namespace, options: OpenOptions) -> Comparison
 
 
 def _are_jobs(args: argparse.Namespace) -> bool:
-    from warplens.api import report_folder
     from warplens.ranks.finding_files import is_job
 
-    return all(is_job([path]) and report_folder(path) is None for path in (args.a, args.b))
+    return all(is_job([path]) for path in (args.a, args.b))
 
 
 def _compare_jobs(args: argparse.Namespace, options: OpenOptions) -> Comparison:

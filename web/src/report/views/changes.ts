@@ -36,11 +36,11 @@ function changesOf(app: App): Changes {
   if (app.hasTable("diff_summary")) return ofTraces(app, app.wholeTable("diff_summary"));
   if (app.hasTable("kernel_categories") && app.wholeTable("kernel_categories").has("a_total_us"))
     return ofCategories(app, app.wholeTable("kernel_categories"));
-  const what = app.hasTable("diff_tree") ? "Neither profile has times; the call tree and the tables compare what they count." : REPORTS;
+  const what = app.hasTable("diff_tree") ? "Neither profile has times; the call tree and the tables compare what they count." : JOBS;
   return { note: what, rows: [], table: "" };
 }
 
-const REPORTS = "Two reports are compared here, table by table; the traces themselves would show where a change comes from.";
+const JOBS = "Two jobs are compared here, table by table; with --rank N, warplens diff shows what changed on one rank.";
 
 function ofTraces(app: App, table: Table): Changes {
   const rows = Array.from({ length: table.rows }, (_, row): Change => {
@@ -90,7 +90,7 @@ function ofCategories(app: App, table: Table): Changes {
     what: "",
     go: () => app.go({ to: "table", table: table.name }),
   };
-  const note = app.hasTable("diff_tree") ? "GPU time by kernel category; how much it varies from run to run is not known here." : REPORTS;
+  const note = "GPU time by kernel category; how much it varies from run to run is not known here.";
   return { note, rows: [total, ...rows], table: table.name };
 }
 

@@ -9,7 +9,7 @@ import { diffProfiles, foldedDiffText, speedscopeText } from "./stacks";
 import { ROOT } from "./tree";
 
 const TREE = "diff_tree";
-const NO_TREE = "No call trees to compare: a report holds no call paths. Give the two traces to warplens diff instead of their reports.";
+const NO_TREE = "No call trees to compare. Of two jobs, warplens diff A B --rank N compares those of one rank.";
 const CHOICES: [Width, string][] = [
   ["b", "B"],
   ["a", "A"],
