@@ -27,11 +27,10 @@ SAMPLES = ROOT / "samples"
 PROTON = SAMPLES / "proton"
 PYTHON, SHADOW, SAMPLED = (PROTON / f"{name}.hatchet.gz" for name in ("tree_python", "tree_shadow", "pcsampling"))
 SCOPES, META = PROTON / "scopes.hatchet.gz", PROTON / "launch_metadata.hatchet.gz"
-CALLS = SAMPLES / "execution_trace" / "mlp_train.et.json.gz"
 COUNTERS = SAMPLES / "ncu" / "ops_raw.csv.gz"
 LINES, SOURCE_PAGE = PROTON / "sampled_lines.hatchet.gz", SAMPLES / "ncu" / "kernels_lines.csv.gz"
 RECORDED = SAMPLES / "jax" / "transformer_step.xplane.pb.gz"
-PROFILES = [*sorted(PROTON.glob("*.hatchet*.gz")), *sorted((SAMPLES / "ncu").glob("*.csv.gz")), CALLS]
+PROFILES = [*sorted(PROTON.glob("*.hatchet*.gz")), *sorted((SAMPLES / "ncu").glob("*.csv.gz"))]
 LOOKS = ((1280, False), (1920, True))
 """Widths, and whether it is dark: neither depends on the profile, so that each has one of the two."""
 SECTIONS = ["Where the time goes", "Call tree", "Tables", "How this was made"]
@@ -124,7 +123,7 @@ def same(want: Any, have: Any) -> bool:
     return have == pytest.approx(want, rel=1e-12) if isinstance(want, float) else bool(have == want)
 
 
-@pytest.mark.parametrize("profile", [SAMPLED, COUNTERS, CALLS], ids=["proton", "ncu", "calls"])
+@pytest.mark.parametrize("profile", [SAMPLED, COUNTERS], ids=["proton", "ncu"])
 def test_every_table_is_there_once_and_exact(profile: Path, written: Written, look: Show) -> None:
     page, known = look(written(profile)), opened(profile)
     listed = page.js("() => [...document.querySelectorAll('.tv-picker button')].map(each => each.dataset.table)")
@@ -150,7 +149,7 @@ def test_the_flame_graph_is_the_tree_of_python(flame: Callable[..., Any], contex
     page.assert_quiet()
 
 
-@pytest.mark.parametrize("profile", [SHADOW, SAMPLED, SCOPES, META, COUNTERS, CALLS], ids=lambda path: path.name)
+@pytest.mark.parametrize("profile", [SHADOW, SAMPLED, SCOPES, META, COUNTERS], ids=lambda path: path.name)
 def test_widths_are_any_sum_that_was_recorded(profile: Path, flame: Callable[..., Any]) -> None:
     page, tree = flame(profile), opened(profile).tree()
     control = page.page.locator("#flame .flame-control").first
@@ -201,7 +200,7 @@ def test_names_that_look_like_markup_or_filters_stay_text(tmp_path: Path, show: 
     page.assert_quiet()
 
 
-@pytest.mark.parametrize("profile, unit", [(PYTHON, "nanoseconds"), (CALLS, "none")], ids=["times", "counts"])
+@pytest.mark.parametrize("profile, unit", [(PYTHON, "nanoseconds"), (SOURCE_PAGE, "none")], ids=["times", "counts"])
 def test_speedscope_is_told_the_unit(profile: Path, unit: str, flame: Callable[..., Any]) -> None:
     tree = opened(profile).tree()
     (found,) = json.loads(saved(flame(profile), "speedscope"))["profiles"]
@@ -262,8 +261,8 @@ def test_search_marks_frames_and_leads_to_them(written: Written, look: Show) -> 
 
 @pytest.mark.parametrize(
     "profile, table, column",
-    [(META, "kernels", "kernel_short"), (SHADOW, "scopes", "scope"), (CALLS, "execution_trace", "op")],
-    ids=["kernel", "scope", "op"],
+    [(META, "kernels", "kernel_short"), (SHADOW, "scopes", "scope")],
+    ids=["kernel", "scope"],
 )
 def test_a_frame_leads_to_its_rows(profile: Path, table: str, column: str, flame: Callable[..., Any]) -> None:
     page = flame(profile)
@@ -360,11 +359,11 @@ def test_two_profiles_compared(tmp_path: Path, show: Show) -> None:
 
 
 def test_calls_are_compared_where_there_are_no_times(tmp_path: Path, show: Show) -> None:
-    page = diff_page(CALLS, CALLS, tmp_path, show)
+    page = diff_page(SOURCE_PAGE, SOURCE_PAGE, tmp_path, show)
     assert "Neither profile has times" in page.page.locator("#changes").inner_text()
-    assert text_of(page).startswith("Calls: A 169, B 169, Δ ±0; 46 call paths. Widths are counts in B")
+    assert text_of(page).startswith("Calls: A 3, B 3, Δ ±0; 44 call paths. Widths are counts in B")
     lines = saved(page, "folded").splitlines()
-    assert [sum(int(line.split(" ")[at]) for line in lines) for at in (-2, -1)] == [169, 169]
+    assert [sum(int(line.split(" ")[at]) for line in lines) for at in (-2, -1)] == [3, 3]
     page.assert_quiet()
 
 

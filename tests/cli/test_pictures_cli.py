@@ -246,7 +246,7 @@ def test_what_cannot_be_drawn_leads_to_what_can_be_shown(
     monkeypatch.chdir(tmp_path)
     cpu = write_trace(tmp_path / "cpu.json", [op("aten::mm", 0, 10)])
     regions = ROOT / "samples" / "proton" / "intra.chrome_trace.gz"
-    calls = ROOT / "samples" / "execution_trace" / "mlp_train.et.json.gz"
+    calls = ROOT / "samples" / "ncu" / "kernels_lines.csv.gz"
     code, printed, said = run(*(word.format(cpu=cpu, regions=regions, calls=calls) for word in arguments))
     assert (code, printed) == (1, "")
     assert hint in said.splitlines()[-1]

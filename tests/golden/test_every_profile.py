@@ -11,6 +11,7 @@ import pytest
 import warplens
 from support import ROOT, SHARED, distinct
 from warplens.cli import main
+from warplens.ranks.file_heads import is_execution_trace
 
 FOLDERS = ("proton", "jax", "ncu", "execution_trace", "public")
 SHARED_FILES = [path for folder in FOLDERS for path in sorted((SHARED / "traces" / folder).glob("*")) if path.is_file()]
@@ -20,7 +21,7 @@ SAMPLE_FILES = [
     for path in sorted((ROOT / "samples" / folder).iterdir())
     if path.suffix not in (".md", ".py")
 ]
-PROFILES = distinct([*SAMPLE_FILES, *SHARED_FILES])
+PROFILES = distinct(path for path in (*SAMPLE_FILES, *SHARED_FILES) if not is_execution_trace(path))
 TRACE_ONLY = ("advise", "gantt")
 
 

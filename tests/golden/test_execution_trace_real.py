@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +14,8 @@ import warplens
 from support import ROOT, SHARED, raw_events
 from warplens.analyses import Workspace
 from warplens.analyses.work.arguments import arguments
-from warplens.model.trace import Meta
 from warplens.readers.execution_trace.join import join, joined_share
-from warplens.readers.execution_trace.reader import read
+from warplens.readers.execution_trace.nodes import decode_nodes
 
 REPLAY = SHARED / "traces" / "replay"
 PAIRS = [
@@ -58,73 +56,14 @@ def fact(node: dict[str, Any], name: str) -> Any:
     return next((each["value"] for each in node["attrs"] if each["name"] == name), None)
 
 
-def tensor_bytes(values: list[Any], kinds: list[str]) -> int:
-    """Bytes by what the types say is a tensor."""
-    total = 0
-    for value, kind in zip(values, kinds, strict=True):
-        if kind.startswith("Tensor"):
-            total += value[3] * value[4]
-        elif kind.startswith("GenericList["):
-            total += tensor_bytes(value, kind.removeprefix("GenericList[")[:-1].split(",") if value else [])
-    return total
-
-
-def test_the_tree_adds_up_to_the_file(pair: Pair) -> None:
-    profile = read(pair.text, Meta(source=pair.name, format=""), [])
-    tree = profile.tree
-    tree.self_check()
-    counted: Counter[str] = Counter()
-    for name, kind, count in zip(tree.name, tree.kind, tree.self_count.tolist(), strict=True):
-        counted[name if kind in ("op", "annotation") else kind] += count
-    expected = Counter(node["name"] for node in pair.nodes)
-    roots = {name: expected.pop(name) for name in list(expected) if name.startswith("[pytorch|profiler|")}
-    assert counted == {**expected, "other": sum(roots.values()), "root": 0}
-    assert tree.total_count[0] == profile.meta.events_in_file == len(pair.nodes)
-    for metric, part in (("input_bytes", "inputs"), ("output_bytes", "outputs")):
-        whole = sum(tensor_bytes(node[part]["values"], node[part]["types"]) for node in pair.nodes)
-        assert tree.total(metric)[0] == whole > 0
-    assert profile.quality.notes == ()
-
-
-def test_every_call_stands_under_the_path_of_its_callers(pair: Pair) -> None:
-    tree = read(pair.text, Meta(source=pair.name, format=""), []).tree
-    found = {tuple(tree.path(each)): int(tree.self_count[each]) for each in range(1, len(tree))}
-    by_id = {node["id"]: node for node in pair.nodes}
-
-    def path(node: dict[str, Any]) -> tuple[str, ...]:
-        caller = by_id[node["ctrl_deps"]]
-        own = {"thread]": f"thread {fact(node, 'tid')}", "process]": "process"}.get(node["name"].split("|")[-1])
-        above = () if caller is node else path(caller)
-        return (*above, own or node["name"])
-
-    assert found == Counter(map(path, pair.nodes))
-
-
-def test_the_table_holds_every_call_once(pair: Pair) -> None:
-    frame = read(pair.text, Meta(source=pair.name, format=""), []).extra[0].frame
-    calls = [node for node in pair.nodes if not node["name"].startswith("[pytorch|profiler|")]
-    assert frame["count"].sum() == len(calls)
-    assert frame["input_bytes"].sum() == sum(tensor_bytes(n["inputs"]["values"], n["inputs"]["types"]) for n in calls)
-    expected = Counter(
-        (node["name"], fact(node, "op_schema"), json.dumps(node["inputs"] | {"values": shown(**node["inputs"])}))
-        for node in calls
-    )
+def test_every_node_is_decoded(pair: Pair) -> None:
+    frame = decode_nodes(pair.text, pair.name).frame
+    assert frame["name"].to_list() == [node["name"] for node in pair.nodes]
+    assert frame["node"].to_list() == [node["id"] for node in pair.nodes]
+    assert frame["record_id"].to_list() == [fact(node, "rf_id") for node in pair.nodes]
     parts = {"values": "inputs", "shapes": "input_shapes", "types": "input_types", "strides": "input_strides"}
-    found: Counter[Any] = Counter()
-    for row in frame.iter_rows(named=True):
-        inputs = {part: json.loads(row[column]) for part, column in parts.items()}
-        found[row["op"], row["schema"], json.dumps(inputs)] += row["count"]
-    assert found == expected
-
-
-def shown(values: list[Any], types: list[str], **_: Any) -> list[Any]:
-    """The values with a device for each tensor, by what the types say is one."""
-    return [
-        value[5] if kind.startswith("Tensor")
-        else shown(value, kind.removeprefix("GenericList[")[:-1].split(",") if value else [])
-        if kind.startswith("GenericList[") else value
-        for value, kind in zip(values, types, strict=True)
-    ]  # fmt: skip
+    for part, column in parts.items():
+        assert [json.loads(text) for text in frame[column]] == [node["inputs"][part] for node in pair.nodes]
 
 
 def test_every_op_finds_the_node_of_its_own_call(pair: Pair) -> None:

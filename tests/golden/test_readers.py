@@ -27,7 +27,6 @@ SAMPLES = {
     "proton_msgpack": "proton/scopes_3.9.hatchet_msgpack.gz",
     "ncu_raw": "ncu/ncu_raw.csv.gz",
     "ncu_details": "ncu/ncu_details.csv.gz",
-    "execution_trace": "execution_trace/mlp_train.et.json.gz",
 }
 
 

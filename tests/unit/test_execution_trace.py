@@ -1,27 +1,29 @@
-"""ExecutionTrace JSON: a tree of calls when alone, the arguments of ops when joined to its Kineto trace."""
+"""ExecutionTrace JSON: the arguments of ops when joined to its Kineto trace; refused alone."""
 
 from __future__ import annotations
 
 import gzip
 import json
 from collections import Counter
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
 import pytest
+from polars.testing import assert_frame_equal
 
+import warplens
 from mutations import TEXT_MUTATIONS
 from support import ROOT, Opened, annotation, kernel, launch, op
 from warplens.analyses import Workspace
 from warplens.analyses.work.arguments import HOW_TO_JOIN, NOT_JOINED, arguments
 from warplens.errors import FormatError
-from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
-from warplens.model.trace import Meta, Trace
+from warplens.model.trace import Trace
 from warplens.readers.execution_trace import join as joining
 from warplens.readers.execution_trace.agreement import record_ids
 from warplens.readers.execution_trace.join import join, joined_share
-from warplens.readers.execution_trace.reader import read
+from warplens.readers.execution_trace.nodes import Nodes, decode_nodes
 
 SAMPLE = ROOT / "samples" / "execution_trace" / "mlp_train.et.json.gz"
 ROOTS = "[pytorch|profiler|execution_trace|{}]"
@@ -103,17 +105,15 @@ def document(nodes: list[dict[str, Any]], schema: str = "1.1.1-chakra.0.0.4") ->
     return json.dumps({**head, "nodes": nodes, "finish_ts": 2}).encode()
 
 
-def opened_alone(text: bytes) -> CallPaths:
-    return read(text, Meta(source="et.json", format=""), [])
+def decoded(text: bytes) -> Nodes:
+    return decode_nodes(text, "et.json")
 
 
-def paths(profile: CallPaths) -> dict[str, int]:
-    """Calls by call path."""
-    tree = profile.tree
-    return {" > ".join(tree.path(each)): int(tree.self_count[each]) for each in range(1, len(tree))}
+def names(nodes: Nodes) -> list[str]:
+    return nodes.frame["name"].to_list()
 
 
-def codes(notes: tuple[Note, ...]) -> dict[str, int]:
+def codes(notes: Iterable[Note]) -> dict[str, int]:
     return {note.code: note.count for note in notes}
 
 
@@ -126,46 +126,15 @@ FORWARD = [
 ]  # fmt: skip
 
 
-def test_calls_stand_under_their_callers_and_threads() -> None:
-    profile = opened_alone(document([*FORWARD, *roots(1, 2)]))
-    process = "process > "
-    assert paths(profile) == {
-        "process": 1,
-        "process > thread 1": 1,
-        "process > thread 2": 1,
-        f"{process}thread 1 > forward": 1,
-        f"{process}thread 1 > forward > aten::t": 2,
-        f"{process}thread 2 > aten::add": 1,
-    }
-    kinds = dict(zip(profile.tree.name, profile.tree.kind, strict=True))
-    assert kinds == {"all": "root", "process": "other", "thread 1": "other", "thread 2": "other",
-                     "forward": "annotation", "aten::t": "op", "aten::add": "op"}  # fmt: skip
-    profile.tree.self_check()
-    assert not profile.tree.total_ns.any()
-    assert profile.tree.total_count[0] == profile.meta.events_in_file == 7
-    assert (profile.meta.format, profile.meta.facts["schema"]) == ("execution_trace", "1.1.1-chakra.0.0.4")
-    assert profile.quality.notes == ()
-
-
-def test_bytes_count_every_member_of_a_list_and_nothing_of_an_undefined_tensor() -> None:
-    undefined = [9, 0, 0, 0, 0, ""], [], "Tensor(nullptr (uninitialized))", []
-    lists = tensors(tensor(60, [10], size=4), tensor(61, [5, 5], size=8))
-    text = scalar('x [1,2,3,400,4,"cuda:0"]', "String")
-    call = node(9, "aten::_foreach_add", 2, lists, undefined, text, outputs=(tensor(62, [3], size=4),))
-    profile = opened_alone(document([call, *roots(1)]))
-    assert profile.tree.total("input_bytes")[0] == 10 * 4 + 25 * 8
-    assert profile.tree.total("output_bytes")[0] == 3 * 4
-    assert profile.extra[0].to_dicts()[0]["input_bytes"] == 240
-
-
 def test_the_flat_layout_of_old_schemas_reads_the_same() -> None:
     nodes = [*FORWARD, *roots(1, 2)]
-    new = opened_alone(document(nodes))
-    old = opened_alone(document([flat(each) for each in nodes], "1.0.1"))
-    assert paths(old) == paths(new)
-    without_strides = [{**row, "input_strides": "[]"} for row in new.extra[0].to_dicts()]
-    assert old.extra[0].to_dicts() == without_strides
-    assert old.tree.total("input_bytes")[0] == new.tree.total("input_bytes")[0] > 0
+    new = decoded(document(nodes))
+    old = decoded(document([flat(each) for each in nodes], "1.0.1"))
+    assert new.process == old.process == 7
+    assert set(new.frame["input_strides"]) == {"[]", "[[1, 1]]", "[[1], [], []]"}
+    assert set(old.frame["input_strides"]) == {"[]"}
+    assert names(old) == [name.replace("execution_trace", "execution_graph") for name in names(new)]
+    assert_frame_equal(old.frame.drop("name", "input_strides"), new.frame.drop("name", "input_strides"))
 
 
 def test_the_layout_of_the_old_writer_reads_whole_and_cut() -> None:
@@ -178,9 +147,9 @@ def test_the_layout_of_the_old_writer_reads_whole_and_cut() -> None:
     nodes = [*FORWARD, *roots(1, 2)]
     head = '{\n  "schema": "1.0.1", "pid": 7, "time": "2023-07-12 12:47:27", "start_ts": 1,\n  "nodes": ['
     text = f'{head}{",".join(map(written, nodes))}\n  ],\n  "finish_ts": 2\n}}'.encode()
-    assert paths(opened_alone(text)) == paths(opened_alone(document(nodes)))
-    cut = opened_alone(text[: text.index(b'"forward"')])
-    assert (paths(cut), codes(cut.quality.notes)) == ({"aten::t": 2}, {"truncated": 0, "execution_trace_orphans": 2})
+    assert names(decoded(text)) == [flat(each)["name"] for each in nodes]
+    cut = decoded(text[: text.index(b'"forward"')])
+    assert (names(cut), codes(cut.notes()), cut.process) == (["aten::t", "aten::t"], {"truncated": 0}, 7)
 
 
 @pytest.mark.parametrize("schema", ["1.0.2-chakra.0.0.4", "1.0.4-chakra.0.0.4", "1.1.0-chakra.0.0.4"])
@@ -188,33 +157,9 @@ def test_versions_without_strides_have_empty_ones(schema: str) -> None:
     nodes = json.loads(json.dumps([*FORWARD, *roots(1, 2)]))
     for each in nodes:
         del each["inputs"]["strides"], each["outputs"]["strides"]
-    profile = opened_alone(document(nodes, schema))
-    assert profile.tree.total_count[0] == 7
-    assert set(profile.extra[0].frame["input_strides"]) == {"[]"}
-
-
-def test_the_table_tells_calls_apart_by_all_but_the_identity_of_tensors() -> None:
-    def gelu(number: int, approximate: str, **options: Any) -> dict[str, Any]:
-        return node(number, "aten::gelu", 2, tensor(number + 100, [4], **options), scalar(approximate, "String"))
-
-    calls = [gelu(10, "none"), gelu(11, "none", offset=64), gelu(12, "tanh"), gelu(13, "none", device="cpu")]
-    table = opened_alone(document([*calls, *roots(1)])).extra[0]
-    found = {row["inputs"]: row["count"] for row in table.to_dicts()}
-    assert found == {'["cuda:0", "none"]': 2, '["cuda:0", "tanh"]': 1, '["cpu", "none"]': 1}
-    assert (table.name, table.frame["kind"].unique().to_list()) == ("execution_trace", ["op"])
-
-
-def test_a_call_whose_caller_is_missing_stands_under_its_thread_and_is_counted() -> None:
-    profile = opened_alone(document([*FORWARD[:2], *FORWARD[3:], *roots(1, 2)]))
-    assert paths(profile)["process > thread 1 > aten::t"] == 2
-    assert codes(profile.quality.notes) == {"execution_trace_orphans": 2}
-
-
-def test_circles_in_a_damaged_file_end() -> None:
-    thread = node(30, ROOTS.format("thread"), 12, scope=7)
-    profile = opened_alone(document([node(10, "a", 12), node(12, "b", 10), node(13, "c", 13), thread, *roots()]))
-    assert profile.tree.total_count[0] == 5
-    assert codes(profile.quality.notes) == {"execution_trace_orphans": 2}
+    found = decoded(document(nodes, schema))
+    assert len(names(found)) == 7
+    assert set(found.frame["input_strides"]) == {"[]"}
 
 
 def test_a_name_with_bare_quotes_is_mended() -> None:
@@ -222,24 +167,24 @@ def test_a_name_with_bare_quotes_is_mended() -> None:
     text = document([*FORWARD, *roots(1, 2)]).replace(b'"forward"', b'"the "hot" \\ loop"')
     with pytest.raises(ValueError, match="delimiter"):
         json.loads(text)
-    profile = opened_alone(text)
-    assert paths(profile)['process > thread 1 > the "hot" \\ loop > aten::t'] == 2
-    assert profile.quality.notes == ()
+    found = decoded(text)
+    assert names(found)[2] == 'the "hot" \\ loop'
+    assert found.notes() == []
     old = document([flat(each) for each in [*FORWARD, *roots(1, 2)]], "1.0.1")
-    again = opened_alone(old.replace(b'"forward"', b'"the "hot" \\ loop"'))
-    assert paths(again) == paths(profile)
+    again = decoded(old.replace(b'"forward"', b'"the "hot" \\ loop"'))
+    assert names(again)[:4] == names(found)[:4]
 
 
 def test_a_damaged_node_costs_only_itself() -> None:
     text = document([*FORWARD, *roots(1, 2)])
     at = text.index(b'"aten::add"')
-    profile = opened_alone(text[:at] + b"?" + text[at:])
-    assert codes(profile.quality.notes) == {"damaged": 1}
-    assert profile.tree.total_count[0] == 6
-    assert "aten::add" not in profile.tree.name
+    found = decoded(text[:at] + b"?" + text[at:])
+    assert codes(found.notes()) == {"damaged": 1}
+    assert len(names(found)) == 6
+    assert "aten::add" not in names(found)
     mistyped = json.loads(json.dumps([*FORWARD, *roots(1, 2)]))
     mistyped[0]["name"] = ["no", "text"]
-    assert opened_alone(document(mistyped)).tree.total_count[0] == 6
+    assert len(names(decoded(document(mistyped)))) == 6
 
 
 def test_a_cut_file_gives_every_node_that_is_whole() -> None:
@@ -250,18 +195,24 @@ def test_a_cut_file_gives_every_node_that_is_whole() -> None:
         whole = sum(end <= cut for end in ends)
         if whole == 0:
             with pytest.raises(FormatError, match="an ExecutionTrace"):
-                opened_alone(text[:cut])
+                decoded(text[:cut])
             continue
-        profile = opened_alone(text[:cut])
-        assert profile.tree.total_count[0] == whole, cut
-        assert profile.quality.has("truncated") == (cut <= ends[-1]), cut
+        found = decoded(text[:cut])
+        assert len(names(found)) == whole, cut
+        assert ("truncated" in codes(found.notes())) == (cut <= ends[-1]), cut
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b'{"schema": "1.0.1", "nodes": []}', b'{"nodes": 3}', b'{"nodes": [3]}',
                                   b'{"schema": "1.1.1-chakra.0.0.4", "nodes": [{"id"', b"[" * 100_000])  # fmt: skip
 def test_a_file_without_nodes_is_one_clear_error(text: bytes) -> None:
     with pytest.raises(FormatError, match=r"et\.json: an ExecutionTrace"):
-        opened_alone(text)
+        decoded(text)
+
+
+def test_one_alone_is_refused_and_told_where_it_belongs() -> None:
+    with pytest.raises(FormatError, match=r"mlp_train\.et\.json\.gz: an ExecutionTrace, which has no times") as refused:
+        warplens.open(SAMPLE)
+    assert "--execution-trace" in str(refused.value.hint)
 
 
 def test_no_damage_makes_a_traceback(opened: Opened) -> None:
@@ -273,14 +224,12 @@ def test_no_damage_makes_a_traceback(opened: Opened) -> None:
         rng = Random(seed)
         text = rng.choice(TEXT_MUTATIONS)(whole, rng)
         try:
-            profile = opened_alone(text)
             join(trace, b"", text)
         except FormatError:
             outcomes["refused"] += 1
         else:
-            profile.tree.self_check()
-            outcomes["opened"] += 1
-    assert outcomes["opened"] > 60
+            outcomes["joined"] += 1
+    assert outcomes["joined"] > 60
     assert outcomes.total() == 120
 
 

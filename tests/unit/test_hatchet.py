@@ -22,7 +22,7 @@ from warplens.outputs.hatchet import hatchet_bytes
 from warplens.profiles.call_paths import PathsProfile
 
 PROTON = sorted((ROOT / "samples" / "proton").glob("*.hatchet*.gz"))
-OTHERS = [ROOT / "samples" / "ncu" / "ncu_raw.csv.gz", ROOT / "samples" / "execution_trace" / "mlp_train.et.json.gz"]
+OTHERS = [ROOT / "samples" / "ncu" / f"{name}.csv.gz" for name in ("ncu_raw", "kernels_lines")]
 
 
 def reopened(paths: CallPaths, folder: Path) -> PathsProfile:

@@ -23,7 +23,7 @@ TRACES = [JAX, PROTON / "trace.chrome_trace.gz", PROTON / "intra.chrome_trace.gz
 ROCM = SHARED / "traces" / "public"
 TRACES += [path for path in (ROCM / "mi300_jax_conv.xplane.pb", ROCM / "rocprofv3_results.json.gz") if path.exists()]
 NO_TIMES = [PROTON / "instrumented.hatchet.gz", PROTON / "scopes_3.9.hatchet.gz"]
-NO_TIMES += [SAMPLES / "execution_trace" / "mlp_train.et.json.gz"]
+NO_TIMES += [SAMPLES / "ncu" / "kernels_lines.csv.gz"]
 FOR_PYTORCH = ("with_stack", "record_shapes", "profile_memory", "prof.step()", "--execution-trace", "torch")
 
 
@@ -117,10 +117,10 @@ def test_a_profile_without_times_has_no_tables_of_kernels(path: Path) -> None:
     assert "GPU time by kernel category" not in summary(path)
 
 
-def test_the_summary_of_an_execution_trace_counts_calls() -> None:
-    lines = summary(SAMPLES / "execution_trace" / "mlp_train.et.json.gz").splitlines()
+def test_the_summary_without_times_counts_calls() -> None:
+    lines = summary(SAMPLES / "ncu" / "kernels_lines.csv.gz").splitlines()
     head = lines.index("  share     calls  most called")
-    assert lines[head + 1 : head + 3] == ["  13.3%        22  aten::as_strided", "  10.8%        18  aten::t"]
+    assert lines[head + 1 : head + 3] == ["  33.3%         1  attention_kernel", "  33.3%         1  matmul_kernel"]
 
 
 def test_the_summary_of_instrumented_kernels_has_their_cycles() -> None:

@@ -24,7 +24,6 @@ MARK = b"\xef\xbb\xbf"
 SPACE = b" \r\n\t" * 15_000
 SAMPLES = ROOT / "samples"
 TEXTS = (
-    "execution_trace/mlp_train.et.json.gz",
     "proton/scopes.hatchet.gz",
     "proton/intra.chrome_trace.gz",
     "ncu/ops_raw.csv.gz",

@@ -73,7 +73,6 @@ def test_tables_of_a_replay_exist_where_the_trace_was_opened_with_its_result() -
     ("path", "names"),
     [
         ("proton/scopes.hatchet.gz", set()),
-        ("execution_trace/mlp_train.et.json.gz", {"execution_trace"}),
         ("ncu/ops_raw.csv.gz", {"counters", "counter_stalls"}),
         ("ncu/ops_details.csv.gz", {"counters", "counter_rules"}),
     ],

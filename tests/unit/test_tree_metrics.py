@@ -214,14 +214,13 @@ def test_what_a_profile_lacks_is_said(name: str, says: str) -> None:
     assert caught.value.hint is not None
 
 
-def test_amounts_of_bytes_and_counts_of_calls_say_so() -> None:
-    """Of any name that ends in bytes; an ExecutionTrace counts calls, not GPU work."""
-    tree = build_tree(np.array([-1]), ["all"], ["root"], np.array([2_000]), np.array([3]), "calls")
+def test_amounts_of_bytes_and_counts_say_so() -> None:
+    """Of any name that ends in bytes."""
+    tree = build_tree(np.array([-1]), ["all"], ["root"], np.array([2_000]), np.array([3]), "GPU time")
     tree = tree.with_metrics({"dram_bytes": np.array([8.0])})
     units = {name: metric(tree, name).unit for name in ("dram_bytes", "dram_bytes/s", "count")}
     assert units == {"dram_bytes": "bytes", "dram_bytes/s": "B/s", "count": "count"}
-    assert metric(tree, "count").meaning == "calls"
-    assert metric(small(), "count").meaning == "GPU events"
+    assert metric(tree, "count").meaning == "GPU events"
 
 
 def test_what_a_profile_offers_can_be_computed() -> None:

@@ -156,7 +156,6 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "execution_trace_unmatched": (WARNING, "{count:op call} without a match in the ExecutionTrace: {detail}"),
     "execution_collectives": (INFO, "an ExecutionTrace describes {count:collective}"),
     "execution_trace_unused": (WARNING, "its ExecutionTrace was not used: {detail}"),
-    "execution_trace_orphans": (INFO, "{count:call} whose caller is not in the file; shown below the thread"),
     # Profiles of call paths, without a timeline.
     "no_timeline": (
         INFO,

@@ -45,7 +45,7 @@ SHOWN_APART = ("quality", "findings", "evidence")
 MAX_ROWS = 10
 MAX_TEXT = 1200
 MAX_TABLES = 3
-WORTH_A_LOOK = ("stalls", "regions", "counter_instructions", "scopes", "counters", "execution_trace")
+WORTH_A_LOOK = ("stalls", "regions", "counter_instructions", "scopes", "counters")
 """Tables of profiles without a timeline that say more than the summary."""
 REPLAY_WORDS = {
     # what a replay on a GPU measures; one on a CPU claims none of it

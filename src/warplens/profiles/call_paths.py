@@ -36,7 +36,7 @@ MOST_METRICS = 4
 
 
 class PathsProfile(TablesOnDemand):
-    """An opened profile of call paths: Proton's trees, an ExecutionTrace, Nsight Compute's counters.
+    """An opened profile of call paths: Proton's trees, Nsight Compute's counters.
 
     >>> import warplens
     >>> profile = warplens.open("samples/proton/scopes.hatchet.gz")

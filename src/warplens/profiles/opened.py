@@ -30,7 +30,7 @@ class Opened(Protocol):
     | opened | from |
     |---|---|
     | `Profile` | a trace of any profiler, or a capture bundle |
-    | `PathsProfile` | sums by call path: Proton's trees, an ExecutionTrace, Nsight Compute's counters |
+    | `PathsProfile` | sums by call path: Proton's trees, Nsight Compute's counters |
     | `Comparison` | `warplens.diff` of two profiles |
     | `OpenedCheck` | facts of compiled kernels (`warplens kernel check -o facts.json`) |
     | `OpenedKernelTrace` | traced kernel launches (`warplens kernel trace -o x.wkt`, `warplens.trace_kernel`) |

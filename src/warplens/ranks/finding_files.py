@@ -59,7 +59,7 @@ def job_files(paths: Iterable[str | os.PathLike[str]]) -> JobFiles:
     calls = [path for path in found if is_execution_trace(path)]
     traces = [path for path in found if path not in set(calls)]
     if not traces:
-        hint = "open one by its own path, or add the traces of the same ranks"
+        hint = "add the Kineto traces of the same ranks"
         raise UsageError(f"{', '.join(given)} has only ExecutionTraces, which record no times", hint=hint)
     numbers = dict(zip(traces, ranks_by_name(traces), strict=True))
     if all(number < 0 for number in numbers.values()):  # names that no rank has may hide the number of the others

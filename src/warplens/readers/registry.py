@@ -71,9 +71,9 @@ def _ncu_report() -> Reader:
 
 
 def _execution_trace() -> Reader:
-    from warplens.readers.execution_trace.reader import read
+    from warplens.readers.execution_trace.join import refuse_alone
 
-    return read
+    return refuse_alone
 
 
 def _rocprofv3() -> Reader:

@@ -11,7 +11,6 @@ from warplens.model.table_entry import TableEntry
 
 NEEDS: Final = {
     # table: what it is read from
-    "execution_trace": "an ExecutionTrace",
     "counters": "a CSV page of Nsight Compute",
     "counter_stalls": "a raw CSV page of Nsight Compute",
     "counter_instructions": "a source page of Nsight Compute",

@@ -34,8 +34,6 @@ PEAKS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
 }
 FLOPS: Final = ("flops", *PEAKS)
 CPU_TIME: Final = "cpu_time"
-CALLS: Final = "calls"
-"""What a tree weighs that counts calls, whether they launched GPU work or not."""
 SAMPLES: Final = re.compile(r"num_(?:stalled_)?samples|stalled_\w+")
 
 
@@ -149,7 +147,7 @@ FORMULAS: Final = (
     Formula("gpu_us", "us", "GPU time", lambda a, m: a.ns / 1e3),
     Formula("self_us", "us", "GPU time of the node alone", lambda a, m: a.tree.self_ns / 1e3),
     Formula("percent|time/%", "%", "share of all GPU time", lambda a, m: a.share(a.ns, float(a.tree.total_ns[0]))),
-    Formula("count", "count", "{counted}", lambda a, m: a.count),
+    Formula("count", "count", "GPU events", lambda a, m: a.count),
     Formula("avg_us", "us", "GPU time per GPU event", lambda a, m: a.ns / 1e3 / np.maximum(1, a.count), is_rate=True),
     Formula("time", "ns", "GPU time", lambda a, m: a.ns),
     Formula(f"time/{TIME_UNIT}", "{unit}", "GPU time", lambda a, m: a.ns / NS_IN[m["unit"]]),
@@ -191,20 +189,19 @@ def metric(tree: Tree, name: str, gpu: Gpu | None = None) -> Figure:
             hint = f"it offers: {', '.join(_candidates(tree))}"
             what = f"{missing}, which {name} needs" if str(missing) != plain.lower() else f"metric {name!r}"
             raise UsageError(f"this profile has no {what}", hint=hint) from None
-        words = _words(match, plain, tree)
+        words = _words(match, plain)
         meaning = formula.meaning.format(**words) + (", of the node alone" if alone else "")
         return Figure(name.strip(), values, formula.unit.format(**words), meaning, formula.is_rate)
     raise UsageError("a metric without a name", hint="the table metrics lists what this profile offers")
 
 
-def _words(match: re.Match[str], name: str, tree: Tree) -> dict[str, str]:
+def _words(match: re.Match[str], name: str) -> dict[str, str]:
     """What the unit and the meaning of a formula may name."""
     words = {key: text or "" for key, text in match.groupdict().items()}
     scale, width = words.get("scale", ""), words.get("width", "")
     return words | {
         "amount": amount_unit(name),
         "rate": "B/s" if amount_unit(words.get("metric", "")) == "bytes" else "",
-        "counted": CALLS if tree.weight == CALLS else "GPU events",
         "scale": scale if scale == "k" else scale.upper(),
         "width": f"{width}-bit " if width else "",
     }

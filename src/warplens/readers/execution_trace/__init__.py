@@ -1,4 +1,4 @@
-"""PyTorch's ExecutionTrace: `reader` opens one alone, `join` and `step` add its arguments to a trace.
+"""PyTorch's ExecutionTrace: `join` and `step` add its arguments to a trace, `collectives` what it says of those.
 
-`nodes` decodes the file, whatever its version.
+`nodes` decodes the file, whatever its version. Alone it has no times, and no kernels.
 """

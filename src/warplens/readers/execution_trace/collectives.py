@@ -216,7 +216,7 @@ def _of_one_group(calls: list[_Call]) -> list[_Call]:
 def _is_of_another_process(trace: Trace, nodes: Nodes) -> bool:
     """Whether the file of another rank was given."""
     processes = {text for text in trace.lanes["process"].to_list() if str(text).isdigit()}
-    return nodes.header.pid is not None and bool(processes) and str(nodes.header.pid) not in processes
+    return nodes.process is not None and bool(processes) and str(nodes.process) not in processes
 
 
 def _by_number(own: pl.DataFrame, calls: Sequence[_Call]) -> list[tuple[int, int]]:

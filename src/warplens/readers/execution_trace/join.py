@@ -3,7 +3,8 @@
 Both profilers write down the number that PyTorch gave a call: Kineto as `Record function id`, the ExecutionTrace as
 `rf_id`. It counts up for as long as the process lives and is 0 while no ExecutionTrace is being recorded, so a file
 with several windows has no number twice. Kineto's event and the ExecutionTrace's node must also name the same op:
-Kineto may write the overload (`aten::add.Tensor`), which the other has in its schema.
+Kineto may write the overload (`aten::add.Tensor`), which the other has in its schema. An ExecutionTrace has no times,
+so it is not opened alone.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, NoReturn
 
 import numpy as np
 import polars as pl
 
+from warplens.errors import FormatError
 from warplens.model.kinds import CODE
 from warplens.model.quality import Note, Quality
-from warplens.model.trace import SIDE_FRAMES, Trace
+from warplens.model.trace import SIDE_FRAMES, Meta, Trace
 from warplens.readers.execution_trace.agreement import agree, record_ids
 from warplens.readers.execution_trace.collectives import describe_collectives
 from warplens.readers.execution_trace.nodes import Nodes, decode_nodes
@@ -51,6 +53,11 @@ def join(trace: Trace, kineto_text: bytes, execution_text: bytes, where: str = "
     kept = (note for note in trace.quality.notes if note.code not in CODES)
     joined = replace(joined, quality=Quality((*kept, *_notes(joined, calls, nodes))))
     return describe_collectives(joined, kineto_text, nodes)
+
+
+def refuse_alone(_text: bytes, meta: Meta, _notes: list[Note]) -> NoReturn:
+    hint = "give it with the Kineto trace of the same run: warplens report TRACE --execution-trace FILE"
+    raise FormatError("an ExecutionTrace, which has no times of its own", where=meta.source, hint=hint)
 
 
 def joined_share(trace: Trace) -> float:

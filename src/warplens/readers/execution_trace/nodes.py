@@ -37,11 +37,8 @@ LISTS: Final = (
 )
 COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "node": pl.Int64,
-    "parent": pl.Int64,
     "name": pl.String,
     "record_id": pl.Int64,
-    "scope": pl.Int64,
-    "thread": pl.Int64,
     "schema": pl.String,
     "kernel_file": pl.String,
     "tensor_range": pl.String,
@@ -64,7 +61,6 @@ class NodeValues(Struct, gc=False):
 class ExecutionNode(Struct, gc=False):
     id: int
     name: str
-    ctrl_deps: int | None = None
     inputs: NodeValues = msgspec.field(default_factory=NodeValues)
     outputs: NodeValues = msgspec.field(default_factory=NodeValues)
     attrs: list[Attribute] = []
@@ -75,10 +71,7 @@ class FlatNode(Struct, gc=False):
 
     id: int
     name: str
-    parent: int | None = None
     rf_id: int = NONE
-    scope: int = NONE
-    tid: int = NONE
     op_schema: str = ""
     inputs: Raw = EMPTY
     input_shapes: Raw = EMPTY
@@ -88,17 +81,13 @@ class FlatNode(Struct, gc=False):
     output_types: Raw = EMPTY
 
 
-class ExecutionHeader(Struct):
-    schema: str | None = None
+class NodesFile(Struct):
     pid: int | None = None
-    time: str | None = None
-
-
-class NodesFile(ExecutionHeader):
     nodes: list[ExecutionNode] = []
 
 
-class FlatNodesFile(ExecutionHeader):
+class FlatNodesFile(Struct):
+    pid: int | None = None
     nodes: list[FlatNode] = []
 
 
@@ -116,7 +105,8 @@ N = TypeVar("N", ExecutionNode, FlatNode)
 class NodeLayout(Generic[N]):
     """How one family of versions writes its nodes."""
 
-    file: Callable[[bytes], tuple[ExecutionHeader, list[N]]]
+    file: Callable[[bytes], tuple[int | None, list[N]]]
+    """The number of the process, and the nodes."""
     node: msgspec.json.Decoder[N]
     columns: Callable[[list[N]], NodeColumns]
     start: re.Pattern[bytes]
@@ -125,11 +115,7 @@ class NodeLayout(Generic[N]):
     """Its name, with what stands around it."""
 
 
-HEADER_FACTS: Final = {
-    "schema": re.compile(r'"schema"\s*:\s*"([^"]*)"'),
-    "pid": re.compile(r'"pid"\s*:\s*(\d{1,18})'),
-    "time": re.compile(r'"time"\s*:\s*"([^"]*)"'),
-}
+PROCESS: Final = re.compile(rb'"pid"\s*:\s*(\d{1,18})')
 NODES: Final = re.compile(rb'"nodes"\s*:\s*\[')
 AFTER_NODES: Final = re.compile(r"[\s,]*\]")
 
@@ -139,7 +125,7 @@ class Nodes:
     """One row of `frame` (see `COLUMNS`) per node; `damage` counts what could not be read."""
 
     frame: pl.DataFrame
-    header: ExecutionHeader
+    process: int | None
     damage: Counter[str]
 
     def notes(self) -> list[Note]:
@@ -162,19 +148,18 @@ def decode_nodes(text: bytes, where: str) -> Nodes:
 def _decoded(text: bytes, where: str, layout: NodeLayout[N]) -> Nodes:
     damage: Counter[str] = Counter()
     try:
-        header, nodes = layout.file(text)
+        process, nodes = layout.file(text)
     except UNREADABLE:
-        header, nodes = _header(text), _scan(text, layout, damage)
+        process, nodes = _process(text), _scan(text, layout, damage)
     if not nodes:
         why = "damaged before its first complete node" if damage.total() else "without nodes"
         raise FormatError(f"an ExecutionTrace {why}", where=where, hint=UNFINISHED)
-    return Nodes(_frame(layout.columns(nodes)), header, damage)
+    return Nodes(_frame(layout.columns(nodes)), process, damage)
 
 
-def _header(text: bytes) -> ExecutionHeader:
-    head = text[:HEAD_BYTES].decode(errors="replace")
-    facts = {name: match[1] for name, pattern in HEADER_FACTS.items() if (match := pattern.search(head))}
-    return ExecutionHeader(facts.get("schema"), int(facts["pid"]) if "pid" in facts else None, facts.get("time"))
+def _process(text: bytes) -> int | None:
+    match = PROCESS.search(text, 0, HEAD_BYTES)
+    return int(match[1]) if match else None
 
 
 def _scan(text: bytes, layout: NodeLayout[N], damage: Counter[str]) -> list[N]:
@@ -217,14 +202,12 @@ def _escaped(name: re.Match[str]) -> str:
 
 def _nested_columns(nodes: list[ExecutionNode]) -> NodeColumns:
     attributes = [{attribute.name: attribute.value for attribute in node.attrs} for node in nodes]
-    numbers = {"record_id": "rf_id", "scope": "scope", "thread": "tid"}
     texts = {"schema": "op_schema", "kernel_file": "kernel_file", "tensor_range": "tensor_range"}
     return NodeColumns(
         {
             "node": [_number(node.id) for node in nodes],
-            "parent": [_number(node.ctrl_deps) for node in nodes],
             "name": [node.name for node in nodes],
-            **{column: [_number(facts.get(key)) for facts in attributes] for column, key in numbers.items()},
+            "record_id": [_number(facts.get("rf_id")) for facts in attributes],
             **{column: [_text(facts.get(key)) for facts in attributes] for column, key in texts.items()},
         },
         {
@@ -240,11 +223,11 @@ def _nested_columns(nodes: list[ExecutionNode]) -> NodeColumns:
 
 
 def _flat_columns(nodes: list[FlatNode]) -> NodeColumns:
-    numbers = {"node": "id", "parent": "parent", "record_id": "rf_id", "scope": "scope", "thread": "tid"}
     return NodeColumns(
         {
-            **{column: [_number(getattr(node, key)) for node in nodes] for column, key in numbers.items()},
+            "node": [_number(node.id) for node in nodes],
             "name": [node.name for node in nodes],
+            "record_id": [_number(node.rf_id) for node in nodes],
             "schema": [node.op_schema for node in nodes],
             **{column: [""] * len(nodes) for column in ("kernel_file", "tensor_range")},
         },
@@ -265,14 +248,14 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _nested_file(text: bytes) -> tuple[ExecutionHeader, list[ExecutionNode]]:
+def _nested_file(text: bytes) -> tuple[int | None, list[ExecutionNode]]:
     file = NESTED_FILE.decode(text)
-    return file, file.nodes
+    return file.pid, file.nodes
 
 
-def _flat_file(text: bytes) -> tuple[ExecutionHeader, list[FlatNode]]:
+def _flat_file(text: bytes) -> tuple[int | None, list[FlatNode]]:
     file = FLAT_FILE.decode(text)
-    return file, file.nodes
+    return file.pid, file.nodes
 
 
 NESTED_FILE: Final = msgspec.json.Decoder(NodesFile, strict=False)

@@ -14,7 +14,6 @@ const TABLES: Record<string, [table: string, column: string][]> = {
   op: [
     ["op_shapes", "op"],
     ["ops", "op"],
-    ["execution_trace", "op"],
     ["diff_ops", "op"],
   ],
   module: [

@@ -20,7 +20,7 @@ const GROUPS: [title: string, tables: string[]][] = [
   ["Power and clocks", ["step_energy", "gpu_counters", "counter_timeline"]],
   ["Communication", ["comm"]],
   ["Events", ["gpu_events", "host_events", "call_tree"]],
-  ["Calls", ["call_paths", "tree", "execution_trace", "arguments"]],
+  ["Calls", ["call_paths", "tree", "arguments"]],
   ["Replay", ["replay", "replay_units", "replay_categories", "replay_ops", "replay_left", "unique", "unique_kernels", "units"]],
   ["Ranks", ["job", "stragglers", "ranks", "rank_steps", "rank_idle", "waits", "job_what_if", "job_critical_path"]],
   ["Collectives", ["collectives", "collective_kinds", "groups", "exposed_by_module", "pipeline", "all_to_all"]],
