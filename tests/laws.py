@@ -10,8 +10,6 @@ from mutations import GPU_CATEGORIES, Document
 from warplens.analyses.trees.call_tree import CONTEXTS
 from warplens.model.check import self_check
 
-NO_SHARES = ("slower_percent", "explained_percent")
-"""Of op tables: some are faster, and without its cause a job can be faster than the mean."""
 SUMS = {
     # table: its column that adds up to the duration of all GPU events
     "kernel_categories": "total_us",
@@ -80,7 +78,7 @@ def _host_time_is_counted_once(profile: warplens.Profile) -> None:
 
 def assert_shares(table: warplens.Table) -> None:
     for column in table.columns:
-        if "percent" in column.name and not column.name.endswith(NO_SHARES):
+        if "percent" in column.name:
             frame = table.frame
             if (
                 column.name == "percent_of_roofline"

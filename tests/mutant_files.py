@@ -1,4 +1,4 @@
-"""Damage to files of every kind: JSON, CSV, SQLite, protobuf, Parquet and archives. All choices come from the `Random`."""
+"""Damage to files of every kind: JSON, CSV, SQLite, protobuf and archives. All choices come from the `Random`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import io
 import json
 import sqlite3
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
-
-import polars as pl
 
 from mutations import TEXT_MUTATIONS, WRONG_VALUES, packed
 from protobuf_bytes import varint
@@ -193,47 +191,6 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 
 def _tag_length(content: bytes, start: int) -> int:
     return _varint(content, start)[1] - start
-
-
-def damaged_table(frame: pl.DataFrame, rng: Random) -> bytes:
-    """A Parquet file with other types, nulls, odd numbers, missing and doubled rows; or with damaged bytes."""
-    if rng.random() < 0.3:
-        return packed(damaged_text(_parquet(frame), rng), rng)
-    for _ in range(rng.choice(FEW)):
-        try:
-            frame = rng.choice(FRAME_CHANGES)(frame, rng.choice(frame.columns), rng)
-        except (pl.exceptions.PolarsError, IndexError):  # no such cast, no column left
-            continue
-    return packed(_parquet(frame), rng)
-
-
-def _parquet(frame: pl.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer)
-    return buffer.getvalue()
-
-
-def _some_rows(frame: pl.DataFrame, rng: Random) -> pl.Series:
-    return pl.Series([rng.random() < 0.3 for _ in range(len(frame))], dtype=pl.Boolean)
-
-
-FRAME_CHANGES: tuple[Callable[[pl.DataFrame, str, Random], pl.DataFrame], ...] = (
-    lambda frame, column, rng: frame.with_columns(
-        pl.when(_some_rows(frame, rng)).then(None).otherwise(pl.col(column)).alias(column)
-    ),
-    lambda frame, column, rng: frame.drop(column),
-    lambda frame, column, rng: frame.with_columns(pl.col(column).cast(pl.String, strict=False)),
-    lambda frame, column, rng: frame.with_columns(
-        pl.col(column).cast(rng.choice((pl.Float32, pl.Int8, pl.UInt64, pl.Boolean, pl.Int128)), strict=False)
-    ),
-    lambda frame, column, rng: frame.with_columns(
-        pl.lit(rng.choice((0, -1, 2**62, -(2**62), 1e300, float("nan"), float("inf"), "x", None))).alias(column)
-    ),
-    lambda frame, column, rng: frame.sample(fraction=1.0, shuffle=True, seed=rng.randrange(99)),
-    lambda frame, column, rng: frame.filter(_some_rows(frame, rng)),
-    lambda frame, column, rng: pl.concat([frame, frame.head(rng.choice((1, 20)))]),
-    lambda frame, column, rng: frame.with_columns(pl.concat_list(pl.col(column)).alias(column)),
-)
 
 
 def zip_of_members(members: Mapping[str, bytes], rng: Random) -> bytes:

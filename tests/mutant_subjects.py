@@ -22,8 +22,6 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import polars as pl
-
 import nsys_files
 import rocpd_files
 import rocprof_v1_files
@@ -36,13 +34,11 @@ from mutant_files import (
     damaged_database,
     damaged_json,
     damaged_protobuf,
-    damaged_table,
     damaged_text,
     zip_of_members,
 )
 from mutations import TEXT_MUTATIONS, gzip_of, mutated, packed, piece, text_of, written
 from native_reading import HANDED_OVER, SAME, verdict
-from op_tables import Pipeline
 from replay_plans import add, tensor
 from replay_plans import plan as replay_plan
 from replay_plans import unit as replay_unit
@@ -201,11 +197,6 @@ def check_execution_trace(path: Path, files: Files, thorough: bool) -> None:
     check_opened(path, files, thorough, execution_trace=path.with_name("execution_trace"))
 
 
-@lru_cache
-def op_table() -> pl.DataFrame:
-    return Pipeline().frame()
-
-
 def damaged_bundle(rng: Random) -> Files:
     """One member of a capture is damaged, packed as an archive."""
     members = dict(bundle_members())
@@ -344,7 +335,6 @@ SUBJECTS: dict[str, Subject] = {
     "proton trace": Subject(3, of_json(proton_trace), check_opened),
     "ncu": Subject(3, damaged_page, check_page),
     "execution trace": Subject(3, damaged_execution_trace, check_execution_trace),
-    "op table": Subject(4, lambda rng: one(damaged_table(op_table(), rng)), check_opened),
     "bundle": Subject(5, damaged_bundle, check_opened),
     "replay plan": Subject(5, of_json(plan_json), check_plan),
     "replay result": Subject(4, of_json(partial(document, "replay", "gpt2_compiled.result.json.gz")), check_result),

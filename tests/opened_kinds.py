@@ -8,7 +8,6 @@ from pathlib import Path
 import warplens
 from kernel_traces import copy_past_the_end, trace_of
 from memory_snapshots import snapshot, train, written
-from op_tables import Pipeline, slow_worker
 from support import ROOT, kernel, launch, op, write_trace
 from warplens.kernel_lab.facts import save_facts
 from warplens.kernel_lab.facts.records import Access, KernelFacts, SourcePlace
@@ -54,10 +53,6 @@ def a_replay(folder: Path) -> warplens.Opened:
     return warplens.open(SAMPLES / "replay" / "gpt2_compiled.result.json.gz")
 
 
-def an_op_table(folder: Path) -> warplens.Opened:
-    return warplens.open(Pipeline(seconds=slow_worker(1, 0, 2.0)).write(folder / "trace-job.parquet"))
-
-
 def a_memory_snapshot(folder: Path) -> warplens.Opened:
     return warplens.open(written(folder / "snapshot.pickle", snapshot(train(steps=2))))
 
@@ -69,6 +64,5 @@ KINDS: dict[str, Callable[[Path], warplens.Opened]] = {
     "kernel check": a_kernel_check,
     "kernel trace": a_kernel_trace,
     "replay": a_replay,
-    "op table": an_op_table,
     "memory snapshot": a_memory_snapshot,
 }

@@ -18,7 +18,6 @@ from warplens.cli.explaining.topics import all_tables
 from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
 from warplens.kernel_lab.tracing.records import FAULT_KINDS
 from warplens.model.quality import MESSAGES
-from warplens.readers import op_table
 from warplens.readers.registry import FORMATS
 
 HELP_COLUMNS = "100"
@@ -94,7 +93,6 @@ def formats() -> str:
         title = entry.name.removeprefix("an ").removeprefix("a ")
         text = sys.modules[entry.reader().__module__].__doc__ if entry.reader else f"{entry.export}."
         parts.append(f"## {title}\n\n{(text or '').strip()}\n")
-    parts.append(f"## op table (Parquet)\n\n{(op_table.__doc__ or '').strip()}\n")
     return "\n".join(parts)
 
 

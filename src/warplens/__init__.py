@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from warplens.profiles.job import JobProfile
     from warplens.profiles.kernel_check import OpenedCheck
     from warplens.profiles.kernel_trace import OpenedKernelTrace, trace_kernel
-    from warplens.profiles.op_table import OpTableProfile
     from warplens.profiles.opened import Opened
     from warplens.profiles.replay import OpenedReplay
     from warplens.profiles.trace import Profile
@@ -49,7 +48,6 @@ _HOMES = {
     "OpenedKernelTrace": "warplens.profiles.kernel_trace",
     "OpenedReplay": "warplens.profiles.replay",
     "JobProfile": "warplens.profiles.job",
-    "OpTableProfile": "warplens.profiles.op_table",
     "Rule": "warplens.categories",
     "TreePerfAnalyzer": "warplens.compat",
     "generate_perf_report_pytorch": "warplens.compat",
@@ -88,7 +86,6 @@ __all__ = [  # noqa: RUF022 - in the order a reader meets them
     "OpenedKernelTrace",
     "OpenedReplay",
     "JobProfile",
-    "OpTableProfile",
     "Trace",
     "Table",
     "Tree",

@@ -19,7 +19,6 @@ from warplens.profiles.file_kinds import (
     KERNEL_FACTS,
     KERNEL_TRACE,
     MEMORY_SNAPSHOT,
-    OP_TABLE,
     PROOF,
     PROOF_PLAN,
     REPLAY_PLAN,
@@ -69,8 +68,8 @@ def open(
 ) -> Opened:
     """Open a profile: a trace of any profiler, a capture bundle, or sums by call path (plain, .gz or .zip).
 
-    Also what Warplens itself writes: kernel facts, kernel traces (.wkt) and results of a replay; op tables of a
-    training job (Parquet); and memory snapshots of PyTorch. Each is an `Opened`.
+    Also what Warplens itself writes: kernel facts, kernel traces (.wkt) and results of a replay; and memory
+    snapshots of PyTorch. Each is an `Opened`.
 
     `rules` are kernel-category rules that come before the built-in ones: `Rule` values or TOML files. `gpu` names the
     GPU whose limits apply, `gpu_file` is a TOML file that describes one; without them the trace's own header decides.
@@ -190,7 +189,7 @@ def _refuse_for_job(**given: object) -> None:
 
 
 def _own_file(path: Path, gpu: str, max_bytes: int) -> Opened | None:
-    """What a file of Warplens itself or an op table contains; None for profiles, which are by far the most."""
+    """What a file of Warplens itself or a memory snapshot contains; None for profiles, which are by far the most."""
     kind = file_kind(path)
     if kind == KERNEL_FACTS:
         from warplens.profiles.kernel_check import open_facts
@@ -204,10 +203,6 @@ def _own_file(path: Path, gpu: str, max_bytes: int) -> Opened | None:
         from warplens.profiles.replay import open_replay
 
         return open_replay(path)
-    if kind == OP_TABLE:
-        from warplens.profiles.op_table import open_op_table
-
-        return open_op_table(path, max_bytes)
     if kind == MEMORY_SNAPSHOT:
         from warplens.profiles.memory_snapshot import open_memory_snapshot
 

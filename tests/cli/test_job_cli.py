@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
+import warplens
 from graph_traces import capture
 from make_ranks import Grid, JobSpec, make_job
 from page_reader import PageData
 from support import ROOT
 from warplens.cli import build_parser, main
+from warplens.cli.explaining.topics import all_tables
 from warplens.cli.verb import Verb, VerbGroup
 from warplens.cli.verbs import all_verbs
+from warplens.ranks.tables import JOB_TABLES
 
 NCCL4 = ROOT / "samples" / "ranks" / "nccl4"
 pytestmark = pytest.mark.usefixtures("one_cache")
@@ -99,6 +102,13 @@ def test_a_report_of_a_job_has_every_output(tmp_path: Path, capsys: pytest.Captu
     assert all(path.stat().st_size for path in outputs)
     assert "rank,step_ms" in (tmp_path / "tables" / "ranks.csv").read_text()
     assert "tables has no profiles" in failure_of(capsys, "report", str(tmp_path / "tables"))
+
+
+def test_explain_has_the_columns_that_a_job_shows() -> None:
+    explained = {table.name: table.columns for table in all_tables()}
+    job = warplens.open_ranks([NCCL4])
+    for name in JOB_TABLES.keys() - {"quality"}:
+        assert explained[name] == job.table(name).columns, name
 
 
 @pytest.fixture(scope="module")

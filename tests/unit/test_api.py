@@ -50,7 +50,7 @@ def test_there_are_few_public_names_and_each_is_there() -> None:
     recording |= {"energy", "trace_kernel", "watch"}
     assert recording <= set(warplens.__all__)
     opened = {"Opened", "Profile", "PathsProfile", "Comparison", "OpenedCheck", "OpenedKernelTrace", "OpenedReplay"}
-    opened |= {"OpTableProfile", "JobProfile"}
+    opened |= {"JobProfile"}
     assert opened <= set(warplens.__all__)
     assert len(set(warplens.__all__) - recording - opened) <= 15, (
         "besides the verbs that record: Proton's, which users know, and energy"

@@ -9,23 +9,9 @@ import pytest
 
 import nsys_files
 import warplens
-from op_tables import Pipeline
 from support import ROOT
 from warplens.errors import FormatError
 from warplens.readers.proton.events import read_events
-
-
-def test_a_parquet_file_without_its_pages_is_one_line_and_prints_nothing(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Threads of Polars panic over it, and print their stacks."""
-    path = Pipeline().write(tmp_path / "trace.parquet")
-    content = path.read_bytes()
-    path.write_bytes(content[:4] + content[len(content) // 2 :])
-    with pytest.raises(FormatError, match="a Parquet file that cannot be read") as caught:
-        warplens.open(path)
-    assert "\n" not in str(caught.value)
-    assert capfd.readouterr().err == ""
 
 
 def test_kernel_facts_that_are_not_utf_8_are_one_line(tmp_path: Path) -> None:

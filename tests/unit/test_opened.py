@@ -14,7 +14,7 @@ from support import kernel, launch, op, write_trace
 from warplens.kernel_lab.facts import save_facts
 
 TIMED = ("trace",)
-WITHOUT_TREE = ("kernel check", "kernel trace", "replay", "op table", "memory snapshot")
+WITHOUT_TREE = ("kernel check", "kernel trace", "replay", "memory snapshot")
 
 
 @pytest.fixture(params=KINDS)

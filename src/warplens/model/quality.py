@@ -169,15 +169,6 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "odd_metrics": (INFO, "{count:metric value} omitted: a text or a list, not a number ({detail})"),
     "negative_metrics": (WARNING, "{count:negative amount}, as after an overflow; added as recorded ({detail})"),
     "user_metrics": (INFO, "added up along call paths, though the file does not say whether they may be: {detail}"),
-    # Op tables of training jobs.
-    "bad_ops": (WARNING, "{count:op} without a type, a worker or valid times; skipped"),
-    "unknown_ops": (WARNING, "{count:op} of unknown types ({detail}); skipped: what they wait for is not known"),
-    "doubled_ops": (WARNING, "{count:op} recorded twice; only the first of each is used"),
-    "missing_workers": (
-        WARNING,
-        "{count:worker} of the job missing in some or all steps ({detail}); nobody waits for them there",
-    ),
-    "sizes_inferred": (INFO, "no file beside the table has the sizes of the job: {detail} as found in the table"),
     # Nsight Compute's counters.
     "kernel_by_kernel": (
         INFO,

@@ -1,4 +1,4 @@
-"""Which of the project's own files or an op table a path is, from its first bytes. Readers know all others."""
+"""Which of the project's own files, or a memory snapshot, a path is, from its first bytes. Readers know all others."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ REPLAY_RESULT = "warplens-replay-result"
 REPLAY_PLAN = "warplens-replay-plan"
 PROOF_PLAN = "warplens-proof-plan"
 PROOF = "warplens-proof"
-OP_TABLE = "op table"
 MEMORY_SNAPSHOT = "memory snapshot"
-PARQUET = b"PAR1"
 DECLARED = re.compile(rb'\A\{\s*"format"\s*:\s*"(warplens[a-z -]{1,40})"')
 ZIPPED_TRACE = re.compile(rb"\APK\x03\x04[\s\S]{22}\x0b\x00[\s\S]{2}header\.json")
 """A zip archive whose first file has the name of a kernel trace's header (11 characters)."""
@@ -29,8 +27,6 @@ def file_kind(path: Path) -> str:
         head = head_of(path, HEAD_BYTES) if path.is_file() else b""
     except (OSError, ValueError):
         return ""  # opening it reports what is wrong
-    if head.startswith(PARQUET):
-        return OP_TABLE
     if is_snapshot(head):
         return MEMORY_SNAPSHOT
     declared = DECLARED.match(head)

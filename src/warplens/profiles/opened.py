@@ -36,7 +36,6 @@ class Opened(Protocol):
     | `OpenedKernelTrace` | traced kernel launches (`warplens kernel trace -o x.wkt`, `warplens.trace_kernel`) |
     | `OpenedReplay` | the result of a replay (`warplens replay run`) |
     | `JobProfile` | the traces or bundles of many ranks: a folder, or `warplens.open_ranks` |
-    | `OpTableProfile` | an op table of a training job (Parquet) |
     """
 
     @property

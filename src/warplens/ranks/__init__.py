@@ -7,5 +7,4 @@
 | `job`, `job_graph`, `own_pace`, `roles` | the ranks together, and their graphs joined where collectives meet |
 | `straggling`, `what_ifs`, `hiding` | who holds the others up, since when and why, and what it costs |
 | `tables/` | the tables of a job |
-| `op_tables/` | jobs that come as one table of ops |
 """

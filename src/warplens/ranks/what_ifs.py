@@ -1,7 +1,7 @@
 """What the job's step would take with parts of it as in the median rank: S, S_type, S_rank, S_stage, M_W and M_S.
 
 In the ideal job every rank's host and GPU parts are as long, step by step, as the median of its peers', and every
-transfer is as long as the median of its kind and size (the definitions of the op tables, docs/concepts/ranks.md).
+transfer is as long as the median of its kind and size (docs/concepts/ranks.md).
 """
 
 from __future__ import annotations

@@ -29,14 +29,15 @@ from warplens.cli.explaining.kernel_topics import kernel_tables, kernel_topic, l
 from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, all_gpus
 from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
-from warplens.model.job_ops import no_ops
 from warplens.model.quality import MESSAGES, explained
 from warplens.model.table import Table
 from warplens.model.trace import empty_trace
 from warplens.profiles.comparison import compare_profiles
 from warplens.profiles.trace import Profile
-from warplens.ranks.op_tables.op_job import OpJob
-from warplens.ranks.op_tables.tables import OP_JOB_TABLES
+from warplens.ranks.digest import digest
+from warplens.ranks.job import Job
+from warplens.ranks.own_pace import JobModel
+from warplens.ranks.tables import JOB_TABLES
 from warplens.replay.result_file import empty_result
 
 USES = {
@@ -163,11 +164,11 @@ def table_topics(topic: str) -> Iterator[str]:
 
 
 def all_tables() -> list[Table]:
-    """Every table of a trace without events, of two, and of a job without ops: no rows, but all columns."""
+    """Every table of a trace without events, of two, and of a job of one such rank: all columns."""
     profile = Profile(empty_trace(), replayed=empty_result())
     own = [profile.table(name) for name in profile.table_names]
-    job = OpJob(no_ops())
-    of_job = [entry(job) for name, entry in OP_JOB_TABLES.items() if name not in profile.table_names]
+    job = JobModel(Job((digest(profile.workspace, 0, ""),)))
+    of_job = [entry(job) for name, entry in JOB_TABLES.items() if name not in profile.table_names]
     of_memory = [entry(MemoryWork(MemoryHistory(()))) for entry in MEMORY_TABLES.values()]
     of_counters = [entry(profile.workspace) for entry in (*COUNTER_TABLES.values(), *RANGE_TABLES.values())]
     compared = compare_profiles(profile, profile).tables()

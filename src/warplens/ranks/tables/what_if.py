@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from warplens.model.table import Table
-from warplens.ranks.op_tables.what_if import COLUMNS
+from typing import Final
+
+import polars as pl
+
+from warplens.model.table import Column, Table
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.what_ifs import what_ifs
+
+COLUMNS: Final = (
+    Column(
+        "what",
+        "S: all of the job; S_type: the host or the GPU of all ranks; S_transfer: all transfers; S_rank: one of the "
+        "slowest ranks; S_stage: one pipeline stage; M_W: the slowest 3 % of ranks; M_S: the last stage; S_data: "
+        "computation, as with even work",
+        "",
+        pl.String,
+    ),
+    Column("scope", "the part of the step, ranks or stage that is meant", "", pl.String),
+    Column("slowdown", "the step with only this scope as recorded / the ideal step", "", pl.Float64),
+    Column("step_ms", "time of a step if this scope were ideal and all else as recorded", "ms", pl.Float64),
+    Column("gain_ms", "what a step would be shorter by then", "ms", pl.Float64),
+    Column("explained", "gain_ms / gain of the whole job; null where the job has no gain", "", pl.Float64),
+)
 
 
 def job_what_if(model: JobModel) -> Table:
