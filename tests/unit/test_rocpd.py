@@ -112,13 +112,13 @@ def test_damage_anywhere_is_never_a_traceback(tmp_path: Path) -> None:
     assert read > 0
 
 
-def test_a_cut_file_gives_what_is_left_and_says_so(tmp_path: Path) -> None:
+def test_a_cut_file_is_refused_with_the_command_that_recovers_it(tmp_path: Path) -> None:
     file = training_step()
     for place in range(2_000):
         file.dispatch(BOOT + 30_000 + 10 * place, BOOT + 30_007 + 10 * place, 1_000 + place)
     path = file.write(tmp_path / "1_results.db")
     text = path.read_bytes()
     path.write_bytes(text[: len(text) * 9 // 10])
-    trace = opened(path).trace
-    assert 0 < len(gpu_rows(trace)) < 2_002
-    assert trace.quality.has("truncated")
+    with pytest.raises(FormatError, match="a damaged SQLite file") as refusal:
+        opened(path)
+    assert "sqlite3 1_results.db .recover" in str(refusal.value.hint)

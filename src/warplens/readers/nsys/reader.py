@@ -47,7 +47,6 @@ from warplens.readers.nsys.schema import (
     set_name,
 )
 from warplens.readers.shared.sqlite_tables import Database
-from warplens.readers.shared.stored_file import UNFINISHED
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -73,10 +72,6 @@ def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
     export = _Export(database)
     builder = export.builder
     if not len(builder):
-        if database.damage:
-            raise FormatError(
-                "a damaged Nsight Systems export without readable events", where=meta.source, hint=UNFINISHED
-            )
         raise FormatError(
             "an Nsight Systems export without CUDA work, calls or NVTX ranges", where=meta.source, hint=RECORD
         )
@@ -86,8 +81,7 @@ def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
     graphs = [Note("graph_level", export.whole_graphs)] if export.whole_graphs else []
     untraced = [] if any(table in database.tables for table in SPECS) else [Note("no_cuda")]
     trace = builder.build(meta, [*notes, *graphs, *untraced])
-    trace = replace(trace, counters=counters_of(database, trace))
-    return replace(trace, quality=trace.quality.with_notes(*database.notes()))
+    return replace(trace, counters=counters_of(database, trace))
 
 
 class _Export:

@@ -23,7 +23,6 @@ from warplens.model.times import durations
 from warplens.model.trace import Device, Ints, Meta, Trace
 from warplens.readers.rocm.rocprofv3 import UNNAMED
 from warplens.readers.shared.sqlite_tables import Database, Spec
-from warplens.readers.shared.stored_file import UNFINISHED
 
 DISPATCHES: Final = "rocpd_kernel_dispatch"
 COPIES: Final = "rocpd_memory_copy"
@@ -84,13 +83,12 @@ def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
     process = _ProcessTables(database, endings[0])
     builder = process.builder
     if not len(builder):
-        why = "a damaged rocpd file without readable events" if database.damage else "a rocpd file without events"
-        raise FormatError(why, where=meta.source, hint=UNFINISHED if database.damage else RECORD)
+        raise FormatError("a rocpd file without events", where=meta.source, hint=RECORD)
     meta = msgspec.structs.replace(
         meta, format="rocpd", devices=tuple(process.gpus.values()), events_in_file=len(builder)
     )
     more = [Note("other_processes", len(endings) - 1)] if len(endings) > 1 else []
-    return builder.build(meta, [*notes, *more, *database.notes()])
+    return builder.build(meta, [*notes, *more])
 
 
 class _ProcessTables:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from warplens.errors import FormatError
+from warplens.units import format_bytes
 
 FREE_STEPS: Final = 50_000_000
 """Instructions of SQLite's machine that any file may take: about a second."""
@@ -36,10 +37,12 @@ ALLOWED: Final = {
 class SqliteLimits:
     """The limits for one open file."""
 
-    def __init__(self, connection: sqlite3.Connection, file_bytes: int, where: str) -> None:
+    def __init__(self, file_bytes: int, where: str) -> None:
         self._where = where
         self._steps = FREE_STEPS + STEPS_PER_BYTE * file_bytes
         self._text_bytes = FREE_TEXT_BYTES + TEXT_RATIO * file_bytes
+
+    def apply(self, connection: sqlite3.Connection) -> None:
         connection.set_authorizer(_authorized)
         connection.set_progress_handler(self._step, STRIDE)
         if sys.version_info >= (3, 11):
@@ -49,21 +52,21 @@ class SqliteLimits:
         self._steps -= STRIDE
         return int(self._steps < 0)
 
-    def check(self) -> None:
-        """Raise `FormatError` where a query was stopped because it took more steps than the file's size explains."""
+    def check(self, error: sqlite3.DatabaseError) -> None:
+        """Raise `FormatError` where SQLite's error is that a limit stopped it."""
         if self._steps < 0:
-            raise FormatError("an SQLite file that takes far longer to read than its size explains", where=self._where)
+            raise self._refusal("an SQLite file that takes far longer to read than its size explains")
+        if isinstance(error, sqlite3.DataError):
+            raise self._refusal(f"an SQLite file with a value over {format_bytes(MOST_VALUE_BYTES)}")
 
     def count(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Count the text of rows; refuse a file that has more of it than fits into its size."""
         self._text_bytes -= sum(len(value) for row in rows for value in row if isinstance(value, str))
         if self._text_bytes < 0:
-            raise FormatError("an SQLite file with more text than its size explains", where=self._where)
+            raise self._refusal("an SQLite file with more text than its size explains")
 
-
-def is_too_big(error: sqlite3.DatabaseError) -> bool:
-    """Whether a query met a value over the limit."""
-    return isinstance(error, sqlite3.DataError)
+    def _refusal(self, message: str) -> FormatError:
+        return FormatError(message, where=self._where)
 
 
 def _authorized(action: int, _first: str | None, _second: str | None, database: str | None, source: str | None) -> int:

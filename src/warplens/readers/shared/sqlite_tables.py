@@ -1,4 +1,4 @@
-"""Tables of an SQLite file as columns: opened read-only, read in bulk; damaged places are left out and counted.
+"""Tables of an SQLite file as columns: opened read-only, read in bulk. A damaged file is refused.
 
 Only tables are read, never views: a view would run SQL that the file brings along. What that may cost is limited by
 `sqlite_limits`.
@@ -9,12 +9,11 @@ from __future__ import annotations
 import shlex
 import sqlite3
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,18 +21,13 @@ from warplens.errors import FormatError
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Ints
-from warplens.readers.shared.sqlite_limits import SqliteLimits, is_too_big
-from warplens.readers.shared.stored_file import UNFINISHED
+from warplens.readers.shared.sqlite_limits import SqliteLimits
 
 MAGIC: Final = b"SQLite format 3\0"
 JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
 WAL_HEADER_BYTES: Final = 32
+HEADER_BYTES: Final = 100
 CHUNK_ROWS = 1 << 16
-FIRST_ROW: Final = 1
-LAST_ROW: Final = 2**63 - 1
-UNREADABLE: Final = -(2**64)
-MAX_LOST: Final = 1_000
-"""Damaged pieces of a table after which the rest is given up."""
 CHUNK_KEYS: Final = 500
 """Values in one query; older SQLite libraries take at most 999."""
 
@@ -48,33 +42,13 @@ Spec = Mapping[str, Sequence[str]]
 """Our name of a column → the names it goes by in the file, best first: exporters rename and drop columns."""
 
 
-class _Window(NamedTuple):
-    """Rows of a table by their numbers; all of them where these have no name."""
-
-    row: str
-    first: int
-    last: int
-
-    def condition(self, where: str) -> str:
-        parts = [f"{self.row} BETWEEN {self.first} AND {self.last}"] if self.row else []
-        return " AND ".join([*parts, *([f"({where})"] if where else [])]) or "1"
-
-    def halves(self) -> tuple[_Window, ...]:
-        """None of a single row."""
-        if not self.row or self.first >= self.last:
-            return ()
-        middle = (self.first + self.last) // 2
-        return self._replace(last=middle), self._replace(first=middle + 1)
-
-
 class Database:
-    """The tables of an open file; `damage` counts the places in each that could not be read."""
+    """The tables of an open file; what reads them raises `sqlite3.DatabaseError` where the file is damaged."""
 
-    def __init__(self, connection: sqlite3.Connection, file_bytes: int = 0, where: str = "") -> None:
-        self.damage: Counter[str] = Counter()
+    def __init__(self, connection: sqlite3.Connection, limits: SqliteLimits) -> None:
         self._connection = connection
         connection.execute(f"CREATE TEMP TABLE {WANTED} (key INTEGER PRIMARY KEY)")
-        self._limits = SqliteLimits(connection, file_bytes, where)
+        self._limits = limits
         # A virtual table has no page of its own; reading it would run the code of its module.
         stored = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY rowid"
         self.tables = [str(row[0]) for row in connection.execute(stored)]
@@ -103,7 +77,7 @@ class Database:
         if not existing.intersection(columns):
             return []
         wanted = [_text(column) if column in existing else "NULL" for column in columns]
-        return [row for window in self._windows(table) for row in self._rows(table, wanted, window, "")]
+        return list(self._rows(table, wanted))
 
     def text_of(self, table: str, key: str, value: str, keys: Ints) -> dict[int, str]:
         """The texts that these keys stand for; a key without one is left out."""
@@ -114,12 +88,13 @@ class Database:
         rows: list[tuple[Any, ...]] = []
         if len(wanted) <= CHUNK_KEYS or self._is_indexed(table, key):
             for first in range(0, len(wanted), CHUNK_KEYS):
-                rows += self._rows_of_keys(table, columns, wanted[first : first + CHUNK_KEYS])
+                chunk = wanted[first : first + CHUNK_KEYS]
+                rows += self._rows(table, columns, f"{columns[0]} IN ({', '.join('?' * len(chunk))})", chunk)
         else:  # each query would go through the whole table
             self._connection.execute(f"DELETE FROM {WANTED}")
             self._connection.executemany(f"INSERT INTO {WANTED} VALUES (?)", ((number,) for number in wanted))
             where = f"{quoted(key)} IN (SELECT key FROM {WANTED})"
-            rows = [row for window in self._windows(table) for row in self._rows(table, columns, window, where)]
+            rows += self._rows(table, columns, where)
         return {int(row[0]): row[1] for row in rows if row[1] is not None}
 
     def _is_indexed(self, table: str, key: str) -> bool:
@@ -135,58 +110,29 @@ class Database:
             for columns in (self._connection.execute(f"PRAGMA index_info({quoted(name)})").fetchall(),)
         )
 
-    def notes(self) -> list[Note]:
-        """What to say of tables that could not be read whole."""
-        return [Note("damaged", self.damage.total(), f"in {', '.join(self.damage)}")] if self.damage else []
-
     def _read(self, table: str, spec: Spec, text: str | None, where: str) -> tuple[dict[str, Ints], list[str | None]]:
         existing = self.columns(table)
         present = {name: [column for column in others if column in existing] for name, others in spec.items()}
         wanted = [_integer(columns) for columns in present.values() if columns]
         if not wanted:
             return {name: np.zeros(0, np.int64) for name in spec}, []
-        text_wanted = [_text(text)] if text is not None and text in existing else []
         blocks: list[Ints] = [np.zeros((len(wanted), 0), np.int64)]
         texts: list[str | None] = []
-        for window in self._windows(table):
-            packed = None if text_wanted else self._packed(table, wanted, window, where)
-            if packed is not None:
-                blocks.append(packed)
-                continue
-            rows = self._rows(table, [*wanted, *text_wanted], window, where)
-            texts += [row[-1] for row in rows] if text_wanted else []
-            flat = chain.from_iterable(row[: len(wanted)] for row in rows)
-            blocks.append(np.fromiter(flat, np.int64, len(rows) * len(wanted)).reshape(-1, len(wanted)).T)
+        text_wanted = [_text(text)] if text is not None and text in existing else []
+        row = None if text_wanted else self._row_name(table)
+        if row:
+            blocks += self._packed(table, wanted, row, where)
+        else:
+            rows = self._rows(table, [*wanted, *text_wanted], where)
+            while chunk := list(islice(rows, CHUNK_ROWS)):
+                texts += [row[-1] for row in chunk] if text_wanted else []
+                flat = chain.from_iterable(row[: len(wanted)] for row in chunk)
+                blocks.append(np.fromiter(flat, np.int64, len(chunk) * len(wanted)).reshape(-1, len(wanted)).T)
         whole = np.concatenate(blocks, axis=1)
         read = iter(whole)
         absent = np.full(whole.shape[1], NONE, np.int64)
         columns = {name: next(read) if present[name] else absent for name in spec}
         return columns, texts if text_wanted else [None] * whole.shape[1]
-
-    def _windows(self, table: str) -> Iterator[_Window]:
-        """The rows of a table in pieces, so that one damaged place does not cost the rest."""
-        row = self._row_name(table)
-        if row is None:
-            yield _Window("", 0, 0)
-            return
-        first = self._row_number(table, f"min({row})", "", FIRST_ROW)
-        end = self._row_number(table, f"max({row})", "", FIRST_ROW) or FIRST_ROW
-        lost = 0
-        has_gaps = False
-        while first is not None:
-            last = min(first + CHUNK_ROWS - 1, LAST_ROW)
-            if has_gaps:  # by their numbers, pieces could have a row each
-                after = f"WHERE {row} >= {first} ORDER BY {row} LIMIT 1 OFFSET {CHUNK_ROWS - 1}"
-                last = self._row_number(table, row, after, last) or LAST_ROW
-            yield _Window(row, first, last)
-            first = self._row_number(table, f"min({row})", f"WHERE {row} > {last}", UNREADABLE)
-            if first == UNREADABLE:  # go on right behind, as long as there are rows
-                lost += 1
-                first = last + 1 if last < end and lost < MAX_LOST else None
-                if first is None:
-                    self.damage[table] += 1
-            elif first is not None and first > last + 1:
-                has_gaps = True
 
     def _row_name(self, table: str) -> str | None:
         """What the number of a row is called; None where every name is a column's, or rows have no numbers."""
@@ -195,103 +141,74 @@ class Database:
         try:
             self._connection.execute(f"SELECT {name} FROM {quoted(table)} LIMIT 0") if name else None
         except sqlite3.OperationalError as error:
-            return None if "no such column" in str(error) else name
-        except sqlite3.DatabaseError:
-            pass  # damaged: reading it in pieces finds what is left
+            if "no such column" not in str(error):
+                raise
+            return None
         return name
 
-    def _row_number(self, table: str, which: str, condition: str, if_unreadable: int) -> int | None:
-        try:
-            row = self._connection.execute(f"SELECT {which} FROM {quoted(table)} {condition}").fetchone()
-        except sqlite3.DatabaseError:
-            self._limits.check()
-            return if_unreadable
-        return row[0] if row is not None and isinstance(row[0], int) else None
-
-    def _packed(self, table: str, wanted: Sequence[str], window: _Window, where: str) -> Ints | None:
-        """The columns of a window, each joined to one text by SQLite: half the time of a Python tuple for every row."""
-        if not window.row:
-            return None
+    def _packed(self, table: str, wanted: Sequence[str], row: str, where: str) -> Iterator[Ints]:
+        """The columns in blocks, each joined to one text by SQLite: half the time of a Python tuple for every row."""
         joined = ", ".join(f"group_concat({column})" for column in wanted)
-        query = f"SELECT {joined} FROM {quoted(table)} WHERE {window.condition(where)}"
-        try:
-            row = self._connection.execute(query).fetchone()
-        except sqlite3.DatabaseError:
-            self._limits.check()
-            return None
-        if row[0] is None:
-            return np.zeros((len(wanted), 0), np.int64)
-        return np.array([np.fromstring(text, np.int64, sep=",") for text in row])
+        source = f"FROM {quoted(table)} NOT INDEXED WHERE"
+        after = "1"
+        while True:
+            end = f"SELECT {row} {source} {after} ORDER BY {row} LIMIT 1 OFFSET {CHUNK_ROWS - 1}"
+            last = self._connection.execute(end).fetchone()
+            chunk = f"{after} AND {row} <= {last[0]}" if last else after
+            texts = self._connection.execute(f"SELECT {joined} {source} {chunk} AND ({where or 1})").fetchone()
+            if texts[0] is not None:
+                yield np.array([np.fromstring(text, np.int64, sep=",") for text in texts])
+            if last is None:
+                return
+            after = f"{row} > {last[0]}"
 
-    def _rows(self, table: str, wanted: Sequence[str], window: _Window, where: str) -> list[tuple[Any, ...]]:
-        """The rows of a window; where the file is damaged, those before the damage. Rows with huge values are lost."""
-        rows, error = self._fetched(table, wanted, window.condition(where), ())
-        halves = window.halves() if error is not None and is_too_big(error) else ()
-        if halves:
-            return [row for half in halves for row in self._rows(table, wanted, half, where)]
-        if error is not None:
-            self.damage[table] += 1
-        return rows
-
-    def _rows_of_keys(self, table: str, columns: Sequence[str], keys: Sequence[int]) -> list[tuple[Any, ...]]:
-        """Likewise for the rows with these keys in the first column."""
-        rows, error = self._fetched(table, columns, f"{columns[0]} IN ({', '.join('?' * len(keys))})", keys)
-        if error is not None and is_too_big(error) and len(keys) > 1:
-            middle = len(keys) // 2
-            halves = (keys[:middle], keys[middle:])
-            return [row for half in halves for row in self._rows_of_keys(table, columns, half)]
-        if error is not None:
-            self.damage[table] += 1
-        return rows
-
-    def _fetched(
-        self, table: str, wanted: Sequence[str], where: str, values: Sequence[Any]
-    ) -> tuple[list[tuple[Any, ...]], sqlite3.DatabaseError | None]:
-        rows: list[tuple[Any, ...]] = []
-        try:
-            cursor = self._connection.execute(f"SELECT {', '.join(wanted)} FROM {quoted(table)} WHERE {where}", values)
-            while True:
-                before = len(rows)
-                rows.extend(islice(cursor, TEXT_ROWS))
-                if len(rows) == before:
-                    return rows, None
-                self._limits.count(rows[before:])
-        except sqlite3.DatabaseError as error:
-            self._limits.check()
-            return rows, error  # `extend` keeps what came before the error
+    def _rows(
+        self, table: str, wanted: Sequence[str], where: str = "", values: Sequence[Any] = ()
+    ) -> Iterator[tuple[Any, ...]]:
+        """In the table's order, without `values`: an index could have another."""
+        source = f"{quoted(table)}{'' if values else ' NOT INDEXED'}"
+        cursor = self._connection.execute(f"SELECT {', '.join(wanted)} FROM {source} WHERE {where or 1}", values)
+        while rows := list(islice(cursor, TEXT_ROWS)):
+            self._limits.count(rows)
+            yield from rows
 
 
 @contextmanager
 def opened(text: bytes, where: str, notes: list[Note]) -> Iterator[Database]:
-    """The database in `text`; adds a note where the file is cut.
+    """The database in `text`.
 
-    SQLite needs a file: the one that was read, or a temporary one where that is packed or cut.
+    SQLite needs a file: the one that was read, or a temporary one where that is packed.
     """
-    cut = missing_bytes(text)
     with ExitStack() as stack:
         try:
-            stored = None if cut else _stored(text, where)
+            stored = _stored(text, where)
+            if missing := missing_bytes(text):
+                raise _damaged(f"the last {missing:,} bytes are missing", stored, where)
             path = stored or _unpacked(text, Path(stack.enter_context(tempfile.TemporaryDirectory())))
         except OSError as error:
             raise FormatError(f"cannot be unpacked to a temporary file ({error.strerror})", where=where) from None
+        limits = SqliteLimits(len(text), where)
         try:
             uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
             connection = stack.enter_context(closing(sqlite3.connect(uri, uri=True, isolation_level=None)))
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA temp_store = MEMORY")
-            if cut:  # else SQLite refuses the whole file
-                connection.execute("PRAGMA writable_schema = ON")
-            if cut and not any(note.code == "truncated" for note in notes):
-                notes.append(Note("truncated", detail=f"the last {cut:,} bytes of the database are missing"))
-            database = Database(connection, len(text), where)
+            limits.apply(connection)
+            database = Database(connection, limits)
             notes += _pending_notes(stored, where, has_tables=bool(database.tables))
             yield database
         except sqlite3.DatabaseError as error:
-            why = " ".join(str(error).split())  # it can quote the schema
-            raise FormatError(f"a damaged SQLite file ({why})", where=where, hint=UNFINISHED) from None
+            limits.check(error)
+            raise _damaged(" ".join(str(error).split()), stored, where) from None  # it can quote the schema
         except UnicodeDecodeError:  # what sqlite3 raises where its error quotes a schema that is not UTF-8
-            raise FormatError("a damaged SQLite file (its schema is not UTF-8)", where=where, hint=UNFINISHED) from None
+            raise _damaged("its schema is not UTF-8", stored, where) from None
+
+
+def _damaged(why: str, stored: Path | None, where: str) -> FormatError:
+    name = shlex.quote(stored.name) if stored else "FILE"
+    hint = f"export it again, or save what is left: sqlite3 {name} .recover | sqlite3 recovered.db"
+    return FormatError(f"a damaged SQLite file ({why})", where=where, hint=hint)
 
 
 def _pending_notes(stored: Path | None, where: str, *, has_tables: bool) -> list[Note]:
@@ -319,11 +236,13 @@ def _pending(path: Path) -> Path | None:
 
 
 def missing_bytes(text: bytes) -> int:
-    """How much shorter the file is than its header says; 0 where the header does not know."""
-    header = text[:100]
-    if len(header) < 100 or header[24:28] != header[92:96]:
+    """How much shorter the file is than its header says; where the header does not know, than whole pages."""
+    if len(text) < HEADER_BYTES:
         return 0
-    return max(0, _page_bytes(text) * int.from_bytes(header[28:32], "big") - len(text))
+    page_bytes = 1 << 16 if text[16:18] == b"\0\x01" else int.from_bytes(text[16:18], "big")
+    if text[24:28] == text[92:96]:
+        return max(0, page_bytes * int.from_bytes(text[28:32], "big") - len(text))
+    return -len(text) % (page_bytes or 1)
 
 
 def quoted(name: str) -> str:
@@ -340,14 +259,8 @@ def _stored(text: bytes, where: str) -> Path | None:
 
 def _unpacked(text: bytes, folder: Path) -> Path:
     path = folder / "profile.sqlite"
-    # SQLite would take what is missing of a half page for zeros, and those for rows.
-    path.write_bytes(text[: len(text) - len(text) % (_page_bytes(text) or 1)])
+    path.write_bytes(text)
     return path
-
-
-def _page_bytes(text: bytes) -> int:
-    stored = int.from_bytes(text[16:18], "big")
-    return 1 << 16 if stored == 1 else stored
 
 
 def _integer(columns: Sequence[str]) -> str:
