@@ -65,7 +65,7 @@ REFUSED = {
     "cut within the first event": (SOUND[:40], "damaged before the first complete event"),
     "gzip of nothing": (gzip.compress(b""), "gzip file without readable content"),
     "gzip cut within its header": (gzip.compress(SOUND)[:8], "gzip file without readable content"),
-    "gzip in gzip": (gzip.compress(gzip.compress(SOUND)), "binary data"),
+    "gzip in gzip": (gzip.compress(gzip.compress(SOUND)), "packed twice"),
     "zip with nothing but folders": (zipped({"folder/": b""}), "zip archive without files"),
     "zip cut": (zipped({"trace.json": SOUND})[:-30], "damaged zip archive"),
     "zip damaged": (zipped({"trace.json": SOUND}).replace(SOUND[:4], b"....").replace(b"PK\x01\x02", b"PK\0\0"), "zip"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import tarfile
@@ -42,7 +41,6 @@ def zip_of(files: dict[str, bytes]) -> bytes:
 PACKERS = {
     "tar": tar_of,
     "tar.gz": lambda files: gzip.compress(tar_of(files)),
-    "tar.bz2": lambda files: bz2.compress(tar_of(files)),
     "zip": zip_of,
 }
 
@@ -61,7 +59,7 @@ def test_python_files_are_found_in_a_folder(tmp_path: Path) -> None:
     assert python_files(tmp_path) == SOURCES
 
 
-@pytest.mark.parametrize("kind", ["tar.gz", "tar.bz2", "zip"])
+@pytest.mark.parametrize("kind", ["tar.gz", "zip"])
 @pytest.mark.parametrize("name", ["k{}.py", "other{}.txt"])
 def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path: Path, kind: str, name: str) -> None:
     """Sources of 1 MB each; and files that are no sources, which a .tar has to be unpacked past."""
@@ -86,7 +84,7 @@ def test_the_whole_archive_counts_and_not_each_file(tmp_path: Path, monkeypatch:
     assert len(python_files(path, max_bytes=1 << 20)) == 50
 
 
-@pytest.mark.parametrize("kind", ["tar", "tar.gz", "tar.bz2", "zip"])
+@pytest.mark.parametrize("kind", ["tar", "tar.gz", "zip"])
 def test_a_damaged_archive_is_one_error_or_what_is_whole(tmp_path: Path, kind: str) -> None:
     whole = PACKERS[kind]({f"k{number}.py": b"x = %d\n" % number * 100 for number in range(20)})
     path = tmp_path / "kernels"
@@ -102,6 +100,6 @@ def test_a_damaged_archive_is_one_error_or_what_is_whole(tmp_path: Path, kind: s
 def test_xz_is_refused_with_a_hint(tmp_path: Path) -> None:
     path = tmp_path / "kernels.tar.xz"
     path.write_bytes(b"\xfd7zXZ\x00\x00\x04")
-    with pytest.raises(FormatError, match="xz") as refusal:
+    with pytest.raises(FormatError, match=r"not a zip or tar archive \(packed with xz\)") as refusal:
         python_files(path)
-    assert "unpack it first" in str(refusal.value.hint)
+    assert "xz -d FILE" in str(refusal.value.hint)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import zipfile
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from warplens.errors import FormatError
-from warplens.readers.shared.stored_file import GZIP_MAGIC, STEP_BYTES, load
-from warplens.readers.shared.tar_members import tar_members
+from warplens.readers.other_files import describe
+from warplens.readers.shared.stored_file import GZIP_MAGIC, TAR_MAGIC, TAR_MAGIC_AT, gunzip, load
+from warplens.readers.shared.tar_archive import tar_files
 from warplens.readers.shared.unpack_limit import UnpackLimit
 from warplens.readers.shared.zip_archive import DAMAGED_ZIP, read_member
 
 LARGEST_BYTES: Final = 4 << 20
 """Of one file; larger ones are no kernels."""
 MOST_FILES: Final = 100_000
-BZIP2_MAGIC: Final = b"BZh"
-XZ_MAGIC: Final = b"\xfd7zXZ\x00"
+FIRST_BYTES: Final = 1 << 10
 
 
 def python_files(path: Path, max_bytes: int = 0) -> dict[str, bytes]:
@@ -52,38 +49,15 @@ def _of_zip(stored: bytes, limit: UnpackLimit) -> dict[str, bytes]:
 
 def _of_tar(stored: bytes, limit: UnpackLimit) -> dict[str, bytes]:
     """What is no source is unpacked as well, and counts."""
-    content = b"".join(iter(partial(_Unpacked(stored, limit).read, STEP_BYTES), b""))
-    files, damage = tar_members(content)
-    if damage:
-        what = "damaged tar archive" if files else "not a zip or tar archive"
-        raise FormatError(f"{what} ({damage})", where=limit.where)
+    content, notes = gunzip(stored, limit) if stored.startswith(GZIP_MAGIC) else (stored, [])
+    limit.check(len(content), len(stored))
+    files, damage = tar_files(content)
+    if damage and not files and not content.startswith(TAR_MAGIC, TAR_MAGIC_AT):
+        what, hint = describe(stored, content[:FIRST_BYTES])
+        raise FormatError(f"not a zip or tar archive ({what})", where=limit.where, hint=hint)
+    if damage or notes:
+        raise FormatError(f"damaged tar archive ({damage or notes[0].detail})", where=limit.where)
     sources = [file for file in files if file.name.endswith(".py") and file.size <= LARGEST_BYTES]
     return {
         PurePosixPath(file.name).name: content[file.start : file.start + file.size] for file in sources[:MOST_FILES]
     }
-
-
-class _Unpacked:
-    """The content of a packed file, until there is too much of it."""
-
-    def __init__(self, stored: bytes, limit: UnpackLimit) -> None:
-        self._packed = io.BytesIO(stored)
-        self._stream = _decompressing(self._packed, stored, limit.where)
-        self._limit = limit
-        self._unpacked = 0
-
-    def read(self, size: int) -> bytes:
-        piece = self._stream.read(size)
-        self._unpacked += len(piece)
-        self._limit.check(self._unpacked, self._packed.tell())
-        return piece
-
-
-def _decompressing(packed: io.BytesIO, stored: bytes, where: str) -> io.BufferedIOBase:
-    if stored.startswith(GZIP_MAGIC):
-        return gzip.GzipFile(fileobj=packed)
-    if stored.startswith(BZIP2_MAGIC):
-        return bz2.BZ2File(packed)
-    if stored.startswith(XZ_MAGIC):
-        raise FormatError("the archive is packed with xz", where=where, hint="unpack it first")
-    return packed

@@ -25,11 +25,24 @@ class OtherFile(NamedTuple):
     hint: str = ""
 
 
-KNOWN: Final = (
+PACKED: Final = (
+    (rb"BZh[1-9]", OtherFile("packed with bzip2", "unpack it first: bzip2 -d FILE")),
+    (rb"\xfd7zXZ\0", OtherFile("packed with xz", "unpack it first: xz -d FILE")),
     (rb"\x28\xb5\x2f\xfd", OtherFile("packed with zstd", "unpack it first: zstd -d FILE")),
     (rb"\x04\x22\x4d\x18", OtherFile("packed with LZ4", "unpack it first: lz4 -d FILE")),
     (rb"\x5d\0\0", OtherFile("packed with LZMA", "unpack it first: unlzma FILE")),
-    (rb"7z\xbc\xaf\x27\x1c|Rar!\x1a\x07", OtherFile("a 7z or RAR archive", "unpack it first")),
+    (rb"7z\xbc\xaf\x27\x1c", OtherFile("a 7z archive", "unpack it first: 7z x FILE")),
+    (rb"Rar!\x1a\x07", OtherFile("a RAR archive", "unpack it first: unrar x FILE")),
+)
+"""Patterns of the first bytes of what is packed in a way that is not read."""
+UNPACKED: Final = (
+    (rb"\x1f\x8b", OtherFile("packed with gzip")),
+    (rb"PK\x03\x04", OtherFile("a zip archive")),
+    (rb".{257}ustar", OtherFile("a tar archive")),
+)
+"""Likewise of what is read, but not inside another."""
+KNOWN: Final = (
+    *PACKED,
     (rb"PK\x05\x06", OtherFile("an empty zip archive")),
     (rb"\x89PNG|\xff\xd8\xff|GIF8|RIFF.{4}WEBP", OtherFile("a picture")),
     (rb"%PDF-", OtherFile("a PDF document")),
@@ -65,6 +78,10 @@ ZIPPED: Final = (
 
 def describe(stored: bytes, first_bytes: bytes) -> OtherFile:
     """What a file is whose content begins with these bytes; `stored` is how it is stored."""
+    if not first_bytes.startswith(stored[:SAMPLE_BYTES]):
+        for pattern, other in (*PACKED, *UNPACKED):
+            if re.match(pattern, first_bytes, re.DOTALL):
+                return OtherFile(f"packed twice: what it contains is {other.what}", "unpack it, and open that")
     if stored.startswith(ZIP_MAGIC):
         return _archive(stored)
     head = first_bytes[text_start(first_bytes) :]

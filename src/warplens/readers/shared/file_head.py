@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from warplens.files import is_stream
-from warplens.readers.shared.stored_file import GZIP_MAGIC, GZIP_WBITS, OTHER_MAGICS, STEP_BYTES, text_start
+from warplens.readers.shared.stored_file import GZIP_MAGIC, GZIP_WBITS, STEP_BYTES, text_start
 
 MOST_PACKED_SPACE: Final = 4 << 20
 """White space before the text of a packed file: a few kilobytes can unpack to any amount of it."""
@@ -32,11 +32,6 @@ def head_of(path: Path, size: int) -> bytes:
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
     stored = file.read(STEP_BYTES)
-    if stored.startswith(OTHER_MAGICS):
-        from warplens.readers.shared.more_packings import first_piece
-
-        yield first_piece(stored, file)
-        return
     if not stored.startswith(GZIP_MAGIC):
         while stored:
             yield stored

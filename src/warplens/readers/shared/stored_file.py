@@ -1,4 +1,4 @@
-"""Bytes of a profile, plain or packed (gzip, zip, bzip2, xz, tar), recognized by content and never by name."""
+"""Bytes of a profile, plain or packed (gzip, zip, tar), recognized by content and never by name."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from warplens.readers.shared.unpack_limit import REPETITION_BYTES, UnpackLimit
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
-OTHER_MAGICS = (b"BZh", b"\xfd7zXZ\0")
-"""bzip2 and xz."""
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 UNFINISHED = "check that the export finished and the file is complete"
 GZIP_WBITS = 31
@@ -67,7 +65,9 @@ class StoredFile:
 
     def unwrap(self) -> tuple[bytes, list[Note]]:
         """The content and notes on what was lost on the way."""
-        text, notes = _unpacked(self.stored, self._limit)
+        if self.stored.startswith(ZIP_MAGIC):
+            return _unzip(self.stored, self._limit)
+        text, notes = gunzip(self.stored, self._limit) if self.stored.startswith(GZIP_MAGIC) else (self.stored, [])
         if text.startswith(TAR_MAGIC, TAR_MAGIC_AT):
             text, more = _untar(text, self._limit)
             notes = [*notes, *more]
@@ -76,7 +76,7 @@ class StoredFile:
     def chunks(self) -> Iterator[bytes]:
         """The content piece by piece; raises `NotWholeError` where `unwrap` would have notes, `FormatError` where it is
         too large."""
-        if self.stored.startswith((ZIP_MAGIC, *OTHER_MAGICS)):
+        if self.stored.startswith(ZIP_MAGIC):
             text, notes = self.unwrap()
             if notes:
                 raise NotWholeError
@@ -84,18 +84,6 @@ class StoredFile:
         if self.stored.startswith(GZIP_MAGIC):
             return _gunzip_chunks(self.stored, self._limit)
         return slices(self.stored)
-
-
-def _unpacked(stored: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
-    if stored.startswith(GZIP_MAGIC):
-        return _gunzip(stored, limit)
-    if stored.startswith(ZIP_MAGIC):
-        return _unzip(stored, limit)
-    if stored.startswith(OTHER_MAGICS):
-        from warplens.readers.shared.more_packings import unpack
-
-        return unpack(stored, limit)
-    return stored, []
 
 
 def slices(content: bytes) -> Iterator[bytes]:
@@ -134,7 +122,7 @@ def load(path: Path, max_bytes: int = 0) -> StoredFile:
     return StoredFile(path, stored, max_bytes)
 
 
-def _gunzip(stored: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
+def gunzip(stored: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
     """The members of a gzip file, one after the other."""
     from isal import isal_zlib
 
@@ -269,7 +257,7 @@ def _unzip(stored: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
 
 
 def _untar(content: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
-    from warplens.readers.shared.more_packings import take_member
+    from warplens.readers.shared.tar_archive import take_member
 
     text, name, names, notes = take_member(content, limit.where, lambda file: (_looks_like_trace(file.name), file.size))
     return _unwrapped(text, limit, [*notes, *_member_notes(name, names)])
@@ -279,7 +267,7 @@ def _unwrapped(member: bytes, limit: UnpackLimit, notes: list[Note]) -> tuple[by
     """The content of an archive's file, which may be packed once more."""
     if not member.startswith(GZIP_MAGIC):
         return member, notes
-    text, more = _gunzip(member, limit)
+    text, more = gunzip(member, limit)
     return text, notes + more
 
 
