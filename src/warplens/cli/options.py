@@ -16,8 +16,6 @@ TERMINAL_ROWS = 30
 SHORT = "10us"
 MOST_RANKS = 1_000_000
 """In one span of `--ranks`: more are a slip of the keyboard."""
-SAFE_CSV = "safe"
-"""What `--csv-safe` makes of `args.csv`."""
 SEVERAL = "may be given several times"
 SERVING_PHASES = ("prefill", "decode", "mixed")
 
@@ -137,8 +135,6 @@ def add_forms(parser: argparse.ArgumentParser, of: str = "") -> None:
     form = parser.add_mutually_exclusive_group()
     add_json(form, of)
     form.add_argument("--csv", action="store_true", help="print CSV, cells verbatim" + _of(of))
-    form.add_argument("--csv-safe", action="store_const", dest="csv", const=SAFE_CSV,
-                      help="the same, with ' before texts that a spreadsheet takes for formulas")  # fmt: skip
 
 
 def add_outputs(parser: argparse.ArgumentParser, kinds: str, *, tables: bool = False, required: bool = False) -> None:
@@ -148,7 +144,8 @@ def add_outputs(parser: argparse.ArgumentParser, kinds: str, *, tables: bool = F
                         help=f"write {what}; {SEVERAL}")  # fmt: skip
     if tables:
         parser.add_argument("--tables", choices=("csv", "csv-safe", "parquet"), default="csv",
-                            help="format of the files of a directory/ (default csv)")  # fmt: skip
+                            help="format of the files of a directory/ (default csv); csv-safe: with ' before "
+                            "texts that a spreadsheet takes for formulas")  # fmt: skip
     add_force(parser)
 
 

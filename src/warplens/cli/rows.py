@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import SAFE_CSV, TERMINAL_ROWS
+from warplens.cli.options import TERMINAL_ROWS
 from warplens.cli.printing import show_text, width, write_bytes
 from warplens.errors import UsageError
 
@@ -29,7 +29,7 @@ def print_rows(table: Table, args: argparse.Namespace, *, keep: Sequence[str] = 
     elif args.csv:
         from warplens.outputs.tabular import csv_of
 
-        write_bytes(csv_of(_head(chosen, args.top), safe=args.csv == SAFE_CSV))
+        write_bytes(csv_of(_head(chosen, args.top)))
     else:
         from warplens.outputs import render_table
 
