@@ -11,7 +11,7 @@ from warplens import native_library
 from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import SIDE_FRAMES, Meta, Trace
-from warplens.readers.kineto import events, halves, native, reader
+from warplens.readers.kineto import events, native, reader
 
 HANDED_OVER = "handed over"
 SAME = "same"
@@ -30,10 +30,9 @@ def in_chunks(text: bytes, rng: Random) -> Iterator[bytes]:
 
 
 def with_pieces_of(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small pieces, so that small texts have many; in one process, where where they are cut is known."""
+    """Small pieces, so that small texts have many."""
     monkeypatch.setattr(events, "PIECE_BYTES", size)
     monkeypatch.setattr(native, "PIECE_BYTES", size)
-    monkeypatch.setattr(halves, "MIN_BYTES", 1 << 60)
 
 
 def verdict(text: bytes, rng: Random) -> str:

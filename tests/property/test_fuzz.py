@@ -166,28 +166,3 @@ def test_mutants_that_open_can_be_written_in_every_format_and_come_back_from_the
             again = warplens.open(mutant)
         assert again.trace.events.equals(fresh.trace.events), f"seed {seed}"
         assert again.table("quality").to_dicts() == fresh.table("quality").to_dicts(), f"seed {seed}"
-
-
-@pytest.mark.parametrize("path", PIECES)
-def test_damaged_files_read_in_halves_give_what_they_give_in_one_go(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mutant = tmp_path / "mutant"
-    for seed in seeds(path, 3):
-        rng = Random(seed)
-        mutant.write_bytes(rng.choice(TEXT_MUTATIONS)(text_of(piece(path)), rng))
-        results = []
-        for smallest in (0, len(mutant.read_bytes()) + 1):
-            monkeypatch.setattr("warplens.readers.kineto.halves.MIN_BYTES", smallest)
-            results.append(_facts(mutant))
-        assert results[0] == results[1], f"seed {seed}"
-
-
-def _facts(path: Path) -> Any:
-    """What a file says, without the numbers that depend on the order of reading; the message where it is refused."""
-    try:
-        trace = warplens.open(path, cache=False).trace
-    except warplens.FormatError as error:
-        return str(error)
-    events = trace.named_events().drop("spec", "geometry")
-    return events.rows(), [(note.code, note.count, note.detail) for note in trace.quality.notes], trace.meta.phases

@@ -174,17 +174,6 @@ def test_numbers_beyond_64_bits_are_absent() -> None:
     assert trace.geometries["registers"].to_list() == [-1]
 
 
-def test_a_builder_takes_over_the_events_of_a_later_part_of_a_file() -> None:
-    whole, first, later = many_at_once(), many_at_once(), TraceBuilder()
-    for builder in (whole, later):
-        code = builder.name_codes(lambda code: ["op 1", "new"][code], np.array([0, 1]))
-        times = BOOT + np.array([40, 50]), np.array([1, 1])
-        number = builder.add_columns("op", code, *times, lane=builder.lanes[1, 2], external_id=9)
-        builder.add_copies([(number, 8)])
-    first.extend(later)
-    assert differences(built(first), built(whole)) == []
-
-
 def test_every_frame_of_a_trace_without_side_facts_has_its_columns() -> None:
     trace = built(one_by_one())
     assert trace.copies.schema == {"id": pl.UInt32, "bytes": pl.Int64}

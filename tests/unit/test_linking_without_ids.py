@@ -13,7 +13,6 @@ from support import Opened, kernel, launch, op
 from warplens.model.quality import Note
 from warplens.model.trace import Meta
 from warplens.readers.kineto import events as kineto_events
-from warplens.readers.kineto import halves
 from warplens.readers.kineto.reader import read
 
 Event = dict[str, Any]
@@ -100,10 +99,8 @@ def test_arrows_say_nothing_where_one_event_has_a_correlation(opened: Opened) ->
 
 @pytest.mark.parametrize("flows_first", [False, True], ids=["at the end", "at the beginning"])
 def test_arrows_count_wherever_they_are_in_the_file(flows_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read piece by piece, by two processes: the second half knows nothing of the first."""
+    """Read piece by piece."""
     monkeypatch.setattr(kineto_events, "PIECE_BYTES", 64)
-    monkeypatch.setattr(halves, "MIN_BYTES", 1)
-    monkeypatch.setattr(halves, "usable_cores", lambda: 2)
     timed = [*TWO_OPS, call(2), call(12), work("add", 30), work("mm", 40)]
     flows = [*arrow(5, (2, 1), (40, 7)), *arrow(6, (12, 1), (30, 7))]
     for events, linked in ((timed, 2), ([*timed, launch(14, 1, 3), kernel("k", 50, 5, 3)], 1)):

@@ -221,18 +221,6 @@ def test_a_long_header_is_searched_in_linear_time() -> None:
     assert sum(file.events.phases.values()) == 1
 
 
-@needs_library
-def test_halves_of_a_large_file_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = Random(4)
-    event = '{{"ph":"X","cat":"{}","name":"{}","pid":0,"tid":{},"ts":{},"dur":1}}'
-    categories = ("kernel", "cpu_op", "cuda_runtime")
-    events = [event.format(rng.choice(categories), rng.randrange(300), rng.randrange(3), at // 4) for at in range(300)]
-    with_pieces_of(700, monkeypatch)
-    monkeypatch.setattr("warplens.readers.kineto.halves.MIN_BYTES", 1)
-    monkeypatch.setattr("warplens.readers.kineto.halves.usable_cores", lambda: 2)
-    assert verdict(text_of(*events), rng) == SAME
-
-
 SPACES = ("", " ", "\n      ")
 RAW_VALUES = ("[]", "[[4, 512], [512, 1]]", "[[4, 512], [512, 2]]", '"x"', '"xy"', "12", "123", '[1, "cuda_sync"]')
 

@@ -62,9 +62,6 @@ class FlowEnds(msgspec.Struct, frozen=True):
     def chosen(self, mask: Bools) -> FlowEnds:
         return FlowEnds(self.opens[mask], self.key[mask], self.start_ns[mask], self.lane[mask])
 
-    def recoded(self, keys: npt.NDArray[np.int32], lanes: npt.NDArray[np.int32]) -> FlowEnds:
-        return FlowEnds(self.opens, keys[self.key], self.start_ns, lanes[self.lane])
-
 
 def joined(parts: list[EventColumns]) -> EventColumns:
     """The parts as one; those lose their `ints` on the way, so that few of them are in memory twice."""

@@ -255,29 +255,6 @@ class TraceBuilder:
             self._parts.append(self._rows.columns())
             self._rows = _RowBuffer()
 
-    def extend(self, later: TraceBuilder) -> None:
-        """Add all events of another builder that has only columns, as if they came after these."""
-        self._flush()
-        names, specs = self.names.of(later.names), self.specs.of(later.specs)
-        geometries = self.geometries.of(later.geometries)
-        lanes = np.array([self.lanes[lane] for lane in later.lanes.in_order], np.int32)
-        keys = self._flow_keys.of(later._flow_keys)
-        columns = later.gathered()
-        columns.name, columns.lane = names[columns.name], lanes[columns.lane]
-        for column, codes in (("spec", specs), ("geometry", geometries)):
-            if column in columns.ints:  # absent ones (-1) stay so
-                columns.ints[column] = np.append(codes, np.int32(NONE))[columns.ints[column]]
-        self._parts.append(columns)
-        self._flows += [ends.recoded(keys, lanes) for ends in later._flows]
-        self._copies += [(self._size + event, size) for event, size in later._copies]
-        self._collectives += [(self._size + event, collective) for event, collective in later._collectives]
-        self._allocations += later._allocations
-        self._allocation_columns += later._allocation_columns
-        self.process_names |= later.process_names
-        self.thread_names |= later.thread_names
-        self.damage.update(later.damage)
-        self._size += later._size
-
     def build(self, meta: Meta, notes: Iterable[Note] = ()) -> Trace:
         """The trace; the builder is used up."""
         events = self.gathered()

@@ -68,7 +68,7 @@ BATCH_EVENTS: Final = 1 << 16
 
 
 class KinetoEvents(msgspec.Struct):
-    """What the events of a file, or of a part of it, say."""
+    """What the events of a file say."""
 
     builder: TraceBuilder = msgspec.field(default_factory=TraceBuilder)
     categories: set[str] = msgspec.field(default_factory=set)
@@ -77,14 +77,6 @@ class KinetoEvents(msgspec.Struct):
     """Begins and ends, which are paired when all are known."""
     launch_flows: list[KinetoEvent] = msgspec.field(default_factory=list)
     """Ends of arrows from launches to GPU work; not needed, and not kept, once an event has a correlation."""
-
-    def extend(self, later: KinetoEvents) -> None:
-        """Add the events of a later part of the file."""
-        self.builder.extend(later.builder)
-        self.categories |= later.categories
-        self.phases.update(later.phases)
-        self.begin_end += later.begin_end
-        self.launch_flows += later.launch_flows
 
 
 @dataclass(frozen=True)

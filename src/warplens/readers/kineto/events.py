@@ -46,9 +46,9 @@ class EventReader:
         self.start = array_start(text) if start is None else start
         self.is_trace = self.start >= 0
 
-    def pieces(self, begin: int | None = None) -> Iterator[list[KinetoEvent]]:
-        """The events from the start, or from a place between two events, to the array's end."""
-        position = self.start if begin is None else begin
+    def pieces(self) -> Iterator[list[KinetoEvent]]:
+        """The events from the start to the array's end."""
+        position = self.start
         view = memoryview(self.text)
         while position >= 0:
             cut = CUT.search(self.text, position + PIECE_BYTES)
@@ -61,24 +61,6 @@ class EventReader:
             else:
                 position = cut.end() - 1
             yield events
-
-    def cut_behind(self, place: int) -> re.Match[bytes] | None:
-        """The first cut behind a place of those that `pieces` makes, as long as all pieces decode."""
-        position = self.start
-        while cut := CUT.search(self.text, position + PIECE_BYTES):
-            if cut.start() >= place:
-                return cut
-            position = cut.end() - 1
-        return None
-
-    def pieces_until(self, end: re.Match[bytes]) -> Iterator[list[KinetoEvent] | None]:
-        """The events up to a cut; None where a piece does not decode at once."""
-        position = self.start
-        view = memoryview(self.text)
-        while position < end.start():
-            cut = CUT.search(self.text, position + PIECE_BYTES, end.end()) or end
-            yield _decode(view[position : cut.start() + 1])
-            position = cut.end() - 1
 
     def _last_piece(self, position: int) -> Iterator[list[KinetoEvent]]:
         """The piece that holds the array's end, which only decoding can distinguish from a bracket inside it."""

@@ -30,7 +30,6 @@ from warplens.quoted_names import escape_names
 from warplens.readers.kineto import native
 from warplens.readers.kineto.adding import KIND_OF_CATEGORY, EventAdder, KinetoEvents, KinetoFile
 from warplens.readers.kineto.events import EventReader
-from warplens.readers.kineto.halves import read_events
 from warplens.readers.kineto.launch_flows import link_by_flows
 from warplens.readers.kineto.moved_events import put_back_moved
 from warplens.readers.kineto.profiler_ranges import CATEGORY as RANGES
@@ -40,6 +39,7 @@ from warplens.readers.kineto.scope_metrics import with_scope_metrics
 from warplens.readers.kineto.sync_waits import CATEGORY as SYNCS
 from warplens.readers.kineto.sync_waits import with_sync_waits
 from warplens.readers.shared.event_damage import damage_notes
+from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.stored_file import slices
 
 EXPORT = "record a trace with torch.profiler: prof.export_chrome_trace('trace.json.gz')"
@@ -74,13 +74,25 @@ def read(text: bytes, meta: Meta, notes: list[Note], *, step_marks_ns: Sequence[
     reader = EventReader(text)
     if not reader.is_trace:
         raise _not_a_trace(text, meta)
-    events = read_events(reader)
+    events = _read_events(reader)
     if (later := reader.later_array()) is not None:
         skipped = sum(events.phases.values()) + later.passed
         notes = [*notes, Note("repeated_array", skipped)] if skipped else notes
         reader, text = EventReader(text, later.start), text[later.start :]
-        events = read_events(reader)
+        events = _read_events(reader)
     return _trace(KinetoFile(events, reader.header, reader.damage, text), meta, notes, step_marks_ns)
+
+
+def _read_events(reader: EventReader) -> KinetoEvents:
+    """All events of a text; `reader` then knows the header and the damage."""
+    events = KinetoEvents()
+    adder = EventAdder(events)
+    with gc_paused():
+        for piece in reader.pieces():
+            adder.add(piece)
+        adder.finish()
+    reader.finish()
+    return events
 
 
 def _not_a_trace(text: bytes, meta: Meta) -> FormatError:
