@@ -13,9 +13,13 @@ from typing import Any
 import msgspec
 
 from warplens.categories.kernel_name import KernelName, any_in
-from warplens.categories.plain_toml import read_plain
 from warplens.errors import FormatError, UsageError
 from warplens.lazy_patterns import LazyPattern
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 _LISTS = ("contains", "function", "words", "unless")
 _DIRECTIONS = ("", "forward", "backward")
@@ -145,10 +149,6 @@ def read_rules(path: Path) -> list[tuple[Rule, str]]:
 
 
 def _parse(content: str, where: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):  # the built-in rules are read without it
-        import tomllib
-    else:
-        import tomli as tomllib
     try:
         table: dict[str, Any] = tomllib.loads(content)
     except (ValueError, RecursionError) as error:  # integers of thousands of digits are no TOMLDecodeError
@@ -175,8 +175,7 @@ def _rule_from_table(table: object, where: str) -> Rule:
 @lru_cache(maxsize=4)
 def read_packaged_toml(name: str) -> dict[str, Any]:
     """One of the tables shipped with this package."""
-    content = Path(__file__).with_name(name).read_text("utf-8")
-    return read_plain(content) or _parse(content, name)
+    return _parse(Path(__file__).with_name(name).read_text("utf-8"), name)
 
 
 def builtin_categories() -> dict[str, str]:

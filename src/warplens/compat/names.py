@@ -7,6 +7,7 @@ its sheet, as there; an op that is not listed has the category that a few words 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,16 +15,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from warplens.categories.plain_toml import read_plain
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
-
-def _read() -> dict[str, Any]:
-    names = read_plain(Path(__file__).with_name("names.toml").read_text("utf-8"))
-    assert names is not None
-    return names
-
-
-_NAMES: Final[dict[str, Any]] = _read()
+_NAMES: Final[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("names.toml").read_text("utf-8"))
 TIMELINE_TYPES: Final[dict[str, str]] = _NAMES["timeline"]
 PARAMS: Final[dict[str, str]] = _NAMES["params"]
 DTYPES: Final[dict[str, str]] = _NAMES["dtypes"]
