@@ -29,9 +29,13 @@ START = (
 """As `python -m warplens`, and says when the command's own code begins: before that, Ctrl-C is Python's to handle."""
 
 
+WARNINGS = "error,ignore:unclosed file:ResourceWarning"
+"""An interrupt leaves the file of the module open that Python is loading; users see no such warning."""
+
+
 def command(words: Sequence[str], cache: Path, **options: object) -> subprocess.Popen[str]:
     """The command in a process of its own, which Ctrl-C reaches."""
-    environment = {**os.environ, "WARPLENS_CACHE": str(cache), "PYTHONWARNINGS": "error", "NO_COLOR": "1"}
+    environment = {**os.environ, "WARPLENS_CACHE": str(cache), "PYTHONWARNINGS": WARNINGS, "NO_COLOR": "1"}
     return subprocess.Popen(
         [sys.executable, *START, *words], text=True, env=environment, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,

@@ -39,6 +39,7 @@ FOUNDATION = {file.stem for file in PACKAGE.glob("*.py")} & {
     "files",
     "bundle_files",
     "torch_switches",
+    "interrupts",
 }
 """Small modules below all rooms; arrows to them would be in every room and say nothing."""
 

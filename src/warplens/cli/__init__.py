@@ -9,20 +9,17 @@ import argparse
 import errno
 import gc
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
 from warplens import __version__
 from warplens.cli.config import apply_settings
-from warplens.cli.later_modules import load_later
 from warplens.cli.piped_inputs import pipes_as_files
 from warplens.cli.printing import print_err, print_out
 from warplens.cli.rank_choice import choose_rank, join_captures
 from warplens.cli.streams import prepare_streams, silence_stdout, stdout_error
 from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
 from warplens.cli.verbs import CLASSES, all_verbs, verb_named
-from warplens.collected import collected
 from warplens.errors import WarplensError
 from warplens.printable import clean
 
@@ -73,24 +70,13 @@ def entry() -> None:
     except OSError as error:
         sys.exit(_stdout_failed(error))
     if args.verb is not None and args.verb.runs_programs:
-        _leave_to_programs()
         sys.exit(run(args))
     args.owns_process = True
-    collected().use_for_verbs()
-    load_later()
     # A process this short leaves nothing for the collector of cycles to do but look, 2 % of a large report.
     gc.disable()
     code = run(args)
     sys.stderr.flush()
-    collected().renew()
     os._exit(code)
-
-
-def _leave_to_programs() -> None:
-    """Imports and interrupts as any Python has them, for the programs of others in this process."""
-    collected().leave()
-    if callable(signal.getsignal(signal.SIGINT)):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:

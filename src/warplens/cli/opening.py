@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.later_modules import numpy_parts_later
 from warplens.cli.options import SHORT
 from warplens.cli.printing import note
 from warplens.cli.progress import progress
 from warplens.cli.rank_choice import given_paths, names_job
 from warplens.errors import UsageError, WarplensError
+from warplens.interrupts import ending_at_once
 from warplens.settings import load_settings
 from warplens.units import listed
 
@@ -54,7 +54,8 @@ def keep_report(name: str | None, profile: Opened) -> None:
 
 def report_name(args: argparse.Namespace) -> str | None:
     """What TRACE's report is called in the cache; None for what is never kept: jobs, folders, streams."""
-    from warplens.profiles.finished import entry_name
+    with ending_at_once():
+        from warplens.profiles.finished import entry_name
 
     if args.no_cache or args.more or getattr(args, "ranks", ()):
         return None
@@ -64,12 +65,6 @@ def report_name(args: argparse.Namespace) -> str | None:
     given = [len(args.rules), len(args.ncu), len(args.graph_capture), *map(bool, joined)]
     settings = [args.gap, args.short, args.gpu, args.min_gain, args.step_time, args.timeline, args.phase, args.range]
     return entry_name(files, [given, settings])
-
-
-def prepare_numpy(args: argparse.Namespace) -> None:
-    """Put off the parts of numpy that no verb uses; to be called before anything imports numpy."""
-    if getattr(args, "owns_process", False):
-        numpy_parts_later()
 
 
 def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
@@ -84,10 +79,10 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
     if getattr(args, "ranks", ()):
         raise UsageError(f"--ranks chooses among the ranks of a job, and {source} is one trace", hint="omit --ranks")
     with progress(f"reading {source}", Path(source)):
-        prepare_numpy(args)
-        import warplens
+        with ending_at_once():
+            from warplens.api import open as open_trace
 
-        profile = warplens.open(
+        profile = open_trace(
             source,
             cache=not args.no_cache,
             rules=args.rules,
@@ -117,12 +112,13 @@ def open_job(args: argparse.Namespace) -> JobProfile:
         verb = "is" if len(given) == 1 else "are"
         hint = "--rank N opens one of them"
         raise UsageError(f"{listed(given)} {verb} for one trace, not for the ranks of a job", hint=hint)
-    import warplens
-    from warplens.cli.rank_progress import rank_progress  # it loads what reads ranks
+    with ending_at_once():
+        from warplens.api import open_ranks
+        from warplens.cli.rank_progress import rank_progress  # it loads what reads ranks
     from warplens.units import parse_duration
 
     with rank_progress() as on_progress:
-        job = warplens.open_ranks(
+        job = open_ranks(
             given_paths(args),
             cache=not args.no_cache,
             rules=args.rules,

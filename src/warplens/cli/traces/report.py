@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from warplens.cli.opening import inputs_of, keep_report, open_profile, prepare_numpy, reopen, report_name
+from warplens.cli.opening import inputs_of, keep_report, open_profile, reopen, report_name
 from warplens.cli.options import add_json, add_outputs, add_ranks, add_theme, add_top, add_trace
 from warplens.cli.printing import command_line, report_written, show_text, themed, width
 from warplens.cli.rows import print_json
 from warplens.cli.verb import Verb
+from warplens.interrupts import ending_at_once
 
 if TYPE_CHECKING:
     from warplens.model.table import Table
@@ -46,8 +47,8 @@ class ReportVerb(Verb):
         profile = reopen(args, name)
         is_kept = profile is not None
         if profile is None:
-            prepare_numpy(args)
-            from warplens.profiles.trace import TABLE_NAMES
+            with ending_at_once():
+                from warplens.profiles.trace import TABLE_NAMES
 
             # Once before the work, so that a bad path is reported at once.
             plan_outputs(args.output, tables=args.tables, force=args.force, names=TABLE_NAMES, inputs=inputs)
