@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 FIRST_TS = 3_843_680_428_000
 # Before Polars is imported. As the command line has it: a second thread costs a twentieth of the CPU time of tests.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
-gc.disable()  # while tests are collected: nothing of that may go, and looking for it took a tenth of the time
 
 # The same examples in every run, and none fails for taking long: that says how busy the machine is.
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -34,11 +32,6 @@ LONGEST = (
     "test_replay_cpp_build.py", "test_profile_cli.py", "test_workload_capture.py", "test_verbs.py",
     "test_kernel_static_compile.py", "test_workload_cli.py", "test_replay_running_plan.py",
 )  # fmt: skip
-
-
-TOGETHER = "tests/browser/"
-"""One worker has them all, and from the start, since they take longest: a browser, the profiles of its pages and the
-pages that stay loaded serve many files. Each further worker takes 4 s for a browser and as much again for the rest."""
 FAST_FOLDERS = ("unit",)
 SLOW_FILES = (
     *LONGEST, "test_api.py", "test_bad_values.py", "test_capture_launch.py", "test_categories.py",
@@ -60,33 +53,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _rank(item: pytest.Item, ranks: dict[str, int]) -> int:
-    return -1 if item.nodeid.startswith(TOGETHER) else ranks.get(item.path.name, len(ranks) + _is_fast(item.path))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """As `--dist loadfile`, but for the files that stay together."""
-    from xdist.scheduler import LoadFileScheduling
-
-    class Together(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return TOGETHER if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
-
-    return Together(config, log) if config.getvalue("dist") == "loadfile" else None
-
-
-def pytest_collection_finish() -> None:
-    """What is loaded by now stays: looking through it again and again for what may go took a seventh of all CPU time.
-
-    Not even once, a second for each worker: at the end everything is looked through.
-    """
-    gc.freeze()
-    gc.enable()
-    gc.set_threshold(20_000, 20, 20)
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()  # or libraries would take what is still there for leaks
+    is_browsers = item.path.parent.name == "browser"  # the folder takes longest, and a worker has one browser for it
+    return -1 if is_browsers else ranks.get(item.path.name, len(ranks) + _is_fast(item.path))
 
 
 def _is_fast(path: Path) -> bool:
