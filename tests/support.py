@@ -8,8 +8,10 @@ import os
 import resource
 import signal
 import struct
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -139,6 +141,20 @@ def write_trace(path: Path, events: list[dict[str, Any]], **header: Any) -> Path
     """A trace file of the object form."""
     path.write_text(json.dumps({**header, "traceEvents": events}))
     return path
+
+
+def run_python(
+    words: Sequence[str | Path],
+    folder: Path,
+    environment: Mapping[str, str] = os.environ,
+    stdin: int = subprocess.DEVNULL,
+) -> CompletedProcess[str]:
+    """`python words…` in a folder; its output is captured."""
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(
+        command, cwd=folder, env=environment, stdin=stdin, capture_output=True, text=True,
+        timeout=HANG_SECONDS, check=False,
+    )  # fmt: skip
 
 
 def each_case(cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[], None]]:

@@ -40,9 +40,6 @@ TRITON = (
 )  # fmt: skip
 """Where kernels are compiled, and scripts run for their launches: not for the interpreter, which Triton chooses as it
 is loaded."""
-WARPLENS = ("numpy", "polars", "warplens.cli", "warplens.api", "warplens.analyses", "warplens.profiles.finished",
-            "warplens.profiles.reading", "warplens.profiles.reopened", "warplens.ranks.finding_files")  # fmt: skip
-"""What the command itself loads, which takes half a second: Polars starts no thread before its first query."""
 _starting = threading.Lock()
 shared_folder: Path | None = None
 """Of the workers of a run, which have one template together. Alone, a process has templates of its own."""
@@ -69,11 +66,10 @@ def run(
     folder: Path,
     environment: Mapping[str, str],
     libraries: tuple[str, ...] = TORCH,
-    stdin: int = subprocess.DEVNULL,
 ) -> subprocess.CompletedProcess[str]:
-    """`python words…` where these libraries are loaded; reads from an open file or nothing, its output is captured."""
+    """`python words…` where these libraries are loaded, with nothing to read; its output is captured."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        streams = [stdin, output.fileno(), errors.fileno()]
+        streams = [subprocess.DEVNULL, output.fileno(), errors.fileno()]
         status = _Process(words, folder, environment, libraries, streams).wait(HANG_SECONDS)
         output.seek(0)
         errors.seek(0)

@@ -11,7 +11,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import warm_python
 from damage import text_of, work
 from mutations import zip_of
 from support import HANG_SECONDS, ROOT, RunInside
@@ -28,11 +27,6 @@ def run(*args: str | bytes | Path, **options: int) -> subprocess.CompletedProces
     return subprocess.run(
         command, capture_output=True, text=True, timeout=HANG_SECONDS, cwd=ROOT, errors="replace", **options
     )
-
-
-def run_warm(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    """In a process that need not load everything anew."""
-    return warm_python.run(["-m", "warplens", *map(str, args)], ROOT, os.environ, warm_python.WARPLENS)
 
 
 def assert_one_error_line(finished: subprocess.CompletedProcess[str], exit_code: int, *words: str) -> None:
@@ -99,7 +93,7 @@ def test_an_empty_directory_is_refused(run_inside: RunInside, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["missing.json", "mis\nsing\x1b[31m.json", "a" * 5000], ids=["plain", "odd", "long"])
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path, name: str) -> None:
-    assert_one_error_line(run_warm("report", tmp_path / name), 1)
+    assert_one_error_line(run("report", tmp_path / name), 1)
 
 
 TOO_LONG = "a" * 5000
@@ -182,7 +176,7 @@ def test_a_damaged_file_is_reported_with_its_note_first_and_written_whole(
 ) -> None:
     trace = tmp_path / "trace.json"
     trace.write_bytes(content)
-    finished = run_warm(
+    finished = run(
         "report", trace, "-o", f"{tmp_path}/out/", "-o", tmp_path / "report.xlsx", "-o", tmp_path / "report.md"
     )
     assert (finished.returncode, finished.stderr) == (0, "")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-import warm_python
-from support import HANG_SECONDS, ROOT, SAMPLES
+from support import HANG_SECONDS, ROOT, SAMPLES, run_python
 
 TRACE = str(next(path for path in SAMPLES if path.name == "cudagraph_infer.json.gz"))
 GROWING = "select count" + " between 1 and 2" * 30 + " from kernels"
@@ -56,6 +54,6 @@ def test_a_query_that_ends_its_process_is_one_line(number: str) -> None:
 @pytest.mark.parametrize(("query", "code"), [("select 1 as a", 0), ("select nothing from kernels", 2), ("drop x", 2)])
 def test_the_exit_code_of_a_query_is_that_of_the_command(query: str, code: int) -> None:
     command = ["-m", "warplens", "sql", TRACE, query, "--csv", "--timeout", "0"]
-    finished = warm_python.run(command, ROOT, os.environ, warm_python.WARPLENS)
+    finished = run_python(command, ROOT)
     assert finished.returncode == code
     assert finished.stdout == ("" if code else "a\n1\n")

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import warm_python
-from support import HANG_SECONDS, ROOT, SAMPLES, RunInside
+from support import HANG_SECONDS, ROOT, SAMPLES, RunInside, run_python
 from warplens.cli import build_parser, main
 from warplens.cli.verb import Verb, VerbGroup
 from warplens.cli.verbs import all_verbs
@@ -69,11 +68,11 @@ def test_a_dash_reads_the_trace_from_stdin(reader: str, run_inside: RunInside) -
 
 
 def piped(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    """`cat TRACE | warplens …` in a process that need not load everything anew."""
+    """`cat TRACE | warplens …`."""
     with subprocess.Popen(["cat", TRACE], stdout=subprocess.PIPE) as source:
         assert source.stdout is not None
         command = ["-m", "warplens", *map(str, words)]
-        return warm_python.run(command, ROOT, os.environ, warm_python.WARPLENS, source.stdout.fileno())
+        return run_python(command, ROOT, os.environ, source.stdout.fileno())
 
 
 @pytest.mark.parametrize("words", [

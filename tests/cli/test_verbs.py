@@ -17,9 +17,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-import warm_python
 import warplens
-from support import HANG_SECONDS, ROOT, SAMPLES, RunInside, frame, kernel, launch, op, write_trace
+from support import HANG_SECONDS, ROOT, SAMPLES, RunInside, frame, kernel, launch, op, run_python, write_trace
 from warplens import native_library
 from warplens.advice import RULES
 from warplens.advice.rank_rules import JOB_RULES
@@ -45,11 +44,8 @@ def command(*args: str | Path) -> list[str]:
 
 
 def run(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own; one that has loaded warplens already, unless its environment is to matter as it starts."""
-    env = {**os.environ, "COLUMNS": "100", **environment}
-    if not environment:
-        return warm_python.run(command(*args)[1:], ROOT, env, warm_python.WARPLENS)
-    return subprocess.run(command(*args), capture_output=True, text=True, env=env, timeout=HANG_SECONDS, cwd=ROOT)
+    """In a process of its own."""
+    return run_python(command(*args)[1:], ROOT, {**os.environ, "COLUMNS": "100", **environment})
 
 
 def output(*args: str | Path) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
 from pathlib import Path
 
-import warm_python
 import warplens
-from support import ROOT
+from support import ROOT, run_python
 
 sys.path.insert(0, str(ROOT / "docs" / "scripts"))
 
@@ -44,5 +42,5 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     commands = re.findall(r"^\.venv/bin/(warplens [^#\n]+)", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(commands) >= 4
     for command in commands:
-        run = warm_python.run(["-m", *shlex.split(command)], tmp_path, os.environ, warm_python.WARPLENS)
+        run = run_python(["-m", *shlex.split(command)], tmp_path)
         assert (run.returncode, run.stdout == "") == (0, False), f"{command}: {run.stderr}"

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-import warm_python
 import warplens
-from support import SAMPLES
+from support import SAMPLES, run_python
 from warplens.analyses.graph.recording_cost import recording_cost
 from warplens.capture import scopes, torch_backend
 from warplens.capture.bundle import Staging
@@ -415,7 +414,7 @@ print(json.dumps(marks))
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 def test_marks_and_the_times_of_a_trace_are_of_one_clock(tmp_path: Path) -> None:
     (tmp_path / "clocks.py").write_text(CLOCKS)
-    done = warm_python.run(["clocks.py"], tmp_path, dict(os.environ))
+    done = run_python(["clocks.py"], tmp_path, dict(os.environ))
     assert done.returncode == 0, done.stderr
     text, meta = (tmp_path / "trace.json").read_bytes(), Meta(source="trace.json", format="")
     trace = run_passes(read(text, meta, [], step_marks_ns=json.loads(done.stdout.splitlines()[-1])))
