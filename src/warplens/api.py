@@ -32,6 +32,8 @@ from warplens.ranks.finding_files import captured_trace, is_job_folder
 from warplens.units import listed
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from typing_extensions import Unpack
 
     from warplens.cluster import OnProgress
@@ -156,15 +158,16 @@ def open_ranks(
     gap_us: float = 10.0,
     min_gain_percent: float = Options.min_gain_percent,
     drawn: Sequence[int] = (),
-    cluster: str = "",
+    cluster: str | Executor = "",
     on_progress: OnProgress | None = None,
     max_size: str = "",
 ) -> JobProfile:
     """Open the traces or capture bundles of many ranks as one run: folders, files or patterns.
 
     `cluster` names where they are read: processes of this machine, or Dask (`local`, `tcp://host:8786`, a scheduler
-    file, `slurm`). Findings that win less than `min_gain_percent` of a step are omitted. `drawn` are ranks whose
-    timelines the page has in addition to those that matter. `max_size` is what each file may unpack to, as for `open`.
+    file, `slurm`); or it is an executor of `concurrent.futures`, which stays open. Findings that win less than
+    `min_gain_percent` of a step are omitted. `drawn` are ranks whose timelines the page has in addition to those that
+    matter. `max_size` is what each file may unpack to, as for `open`.
 
     >>> open_ranks(["samples/ranks/nccl4"]).verdict().partition(" since")[0]
     'Rank 1 takes 21.10 ms a step longer than its peers'

@@ -80,10 +80,10 @@ def executor(monkeypatch: pytest.MonkeyPatch) -> ReadsOneOfAKind:
     own = ReadsOneOfAKind()
 
     @contextmanager
-    def executor_for(_where: str) -> Iterator[Any]:
+    def runner_for(_where: str) -> Iterator[Any]:
         yield own
 
-    monkeypatch.setattr(jobs, "executor_for", executor_for)
+    monkeypatch.setattr(jobs, "runner_for", runner_for)
     return own
 
 

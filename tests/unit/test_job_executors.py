@@ -35,14 +35,14 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def scheduler() -> Iterator[str]:
     """The address of a cluster with two worker processes, as a user has started it."""
-    from warplens.cluster import Item, executor_for
-    from warplens.cluster.on_dask.executor import DaskExecutor
+    from warplens.cluster import Item, runner_for
+    from warplens.cluster.on_dask.runner import DaskRunner
 
-    with executor_for("local:2") as executor:
-        assert isinstance(executor, DaskExecutor)
-        executor.map(len, [Item("any")])
-        assert executor._connection is not None
-        yield executor._connection.address
+    with runner_for("local:2") as runner:
+        assert isinstance(runner, DaskRunner)
+        runner.map(len, [Item("any")])
+        assert runner._connection is not None
+        yield runner._connection.address
 
 
 def assert_same_tables(first: JobProfile, second: JobProfile) -> None:

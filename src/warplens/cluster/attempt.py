@@ -9,7 +9,7 @@ from pathlib import PurePath
 from traceback import extract_tb
 from typing import Any, Final
 
-from warplens.cluster.executor import Outcome
+from warplens.cluster.records import Outcome
 from warplens.errors import WarplensError
 
 POLARS_PANIC: Final = "PanicException"
@@ -29,12 +29,6 @@ def name_of(task: Callable[..., Any]) -> str:
     return f"{module}:{name}"
 
 
-def find(name: str) -> Callable[[Any], Any]:
-    module, _, function = name.partition(":")
-    found: Callable[[Any], Any] = getattr(import_module(module), function)
-    return found
-
-
 def attempt(task: Callable[[Any], Any], argument: Any) -> Outcome[Any]:
     """The value or the reason; only what ends a program (Ctrl-C, `sys.exit`) is raised."""
     try:
@@ -47,16 +41,27 @@ def attempt(task: Callable[[Any], Any], argument: Any) -> Outcome[Any]:
         where = f"{error.filename}: " if error.filename else ""
         return Outcome(reason=f"{where}{error.strerror or error}")
     except Exception as error:  # noqa: BLE001 - one rank's failure must not end the others'; it is noted with its place
-        return Outcome(reason=f"an internal error: {_described(error)}")
+        return Outcome(reason=described(error))
     except BaseException as error:
         if type(error).__name__ != POLARS_PANIC:
             raise
         return Outcome(reason=f"an internal error of Polars: {error}")
 
 
-def _described(error: Exception) -> str:
+def attempt_by_name(name: str, argument: Any) -> Outcome[Any]:
+    """What runs in another process."""
+    return attempt(_run, (name, argument))
+
+
+def _run(request: tuple[str, Any]) -> Any:
+    name, argument = request
+    module, _, function = name.partition(":")
+    return getattr(import_module(module), function)(argument)
+
+
+def described(error: BaseException) -> str:
     """Type, message and the place that raised it, on one line."""
     frames = extract_tb(error.__traceback__)
     place = f" at {PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
+    return f"an internal error: {type(error).__name__}{': ' if text else ''}{text}{place}"

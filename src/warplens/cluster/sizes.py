@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from warplens.cluster.executor import Item
+from warplens.cluster.records import Item
 from warplens.files import is_stream
 from warplens.machine import free_ram, usable_cores
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from warplens.analyses.missing_data import TORCH
 from warplens.analyses.workspace import Options
-from warplens.cluster import Executor, Item, OnProgress, executor_for, unpacked_bytes
+from warplens.cluster import Item, OnProgress, Runner, runner_for, unpacked_bytes
 from warplens.errors import UsageError, WarplensError
 from warplens.hardware import Gpu
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
@@ -40,10 +41,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class RankReading:
-    """How ranks are read once more, where they were read before: by processes of this machine, or on Dask."""
+    """How ranks are read once more, where they were read before: on this machine, on Dask or on an executor."""
 
     rules: tuple[str, ...] = ()
-    cluster: str = ""
+    cluster: str | Executor = ""
     max_bytes: int = 0
 
     def each(self, task: Callable[[RankTask], Result], digests: Sequence[RankDigest]) -> list[Result]:
@@ -55,8 +56,8 @@ class RankReading:
         ]
         items = [Item(task, unpacked_bytes(Path(source))) for task, source in zip(tasks, sources, strict=True)]
         results = []
-        with executor_for(self.cluster) as executor:
-            for source, outcome in zip(sources, executor.map(task, items), strict=True):
+        with runner_for(self.cluster) as runner:
+            for source, outcome in zip(sources, runner.map(task, items), strict=True):
                 if outcome.value is None:
                     raise WarplensError(f"{source}: {outcome.reason}", hint=outcome.hint or None)
                 results.append(outcome.value)
@@ -207,7 +208,7 @@ def open_job(
     gap_ns: int = 10_000,
     min_gain_percent: float = Options.min_gain_percent,
     drawn: Sequence[int] = (),
-    cluster: str = "",
+    cluster: str | Executor = "",
     on_progress: OnProgress | None = None,
     max_bytes: int = 0,
 ) -> JobProfile:
@@ -220,13 +221,13 @@ def open_job(
     left_out = [_unused(len(unused), "not every rank has one that its name shows to be of this rank")] if unused else []
     if captures:
         left_out.append(_unjoined(captures))
-    with executor_for(cluster) as executor:
-        results = _digests(executor, tasks, on_progress)
+    with runner_for(cluster) as runner:
+        results = _digests(runner, tasks, on_progress)
         if tasks[0].execution_trace and _are_partly_described(results):
             # Groups that some ranks name cannot be compared with those of ranks that do not.
             left_out.append(_unused(len(files), "they do not describe the collectives of all ranks"))
-            results = _digests(executor, [replace(task, execution_trace="") for task in tasks], on_progress)
-        notes = list(executor.notes)
+            results = _digests(runner, [replace(task, execution_trace="") for task in tasks], on_progress)
+        notes = list(runner.notes)
     if cache:
         digest_cache.evict()
     named = not any(is_job_folder(Path(path)) for path in paths)
@@ -235,13 +236,13 @@ def open_job(
     return JobProfile(gathered(files, results, named, left_out), source, notes, min_gain_percent, drawn, reading)
 
 
-def _digests(executor: Executor, tasks: Sequence[RankTask], on_progress: OnProgress | None) -> list[RankDigest | str]:
+def _digests(runner: Runner, tasks: Sequence[RankTask], on_progress: OnProgress | None) -> list[RankDigest | str]:
     """Of each task, or why there is none."""
     items = [
         Item(task, sum(unpacked_bytes(Path(path)) for path in (task.path, task.execution_trace) if path))
         for task in tasks
     ]
-    outcomes = executor.map(digest_rank, items, on_progress or (lambda _: None))
+    outcomes = runner.map(digest_rank, items, on_progress or (lambda _: None))
     return [outcome.reason if outcome.value is None else outcome.value for outcome in outcomes]
 
 

@@ -20,9 +20,9 @@ import dask.config
 import msgspec
 from distributed import Client, Security
 
-from warplens.cluster.executor import Item
 from warplens.cluster.on_dask.own_cluster import LOOPBACK, OwnCluster
 from warplens.cluster.on_dask.task import own_versions
+from warplens.cluster.records import Item
 from warplens.cluster.sizes import MEMORY_SHARE, fitting_processes, needed_bytes
 from warplens.errors import MissingExtra, UsageError, WarplensError
 from warplens.machine import free_ram

@@ -7,15 +7,15 @@ way of starting workers, which imports the main script anew, never meets the use
 from __future__ import annotations
 
 import logging
-import pickle
 import shutil
 import tempfile
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from warplens.cluster.attempt import name_of
-from warplens.cluster.child import Child
-from warplens.cluster.executor import Outcome
+from warplens.cluster.attempt import attempt
+from warplens.cluster.processes import LocalProcesses
+from warplens.cluster.records import Outcome
 from warplens.errors import WarplensError
 
 LOOPBACK: Final = "127.0.0.1"
@@ -36,7 +36,7 @@ class OwnCluster:
 
     def __init__(self, workers: int, memory_limit_bytes: int | None) -> None:
         self._folder = tempfile.mkdtemp(prefix="warplens-dask-")
-        self._child = Child(cores=1)
+        self._process = LocalProcesses(1, cores=1)
         try:
             self.address = self._begin(ClusterPlan(workers, memory_limit_bytes, self._folder))
         except BaseException:
@@ -44,15 +44,16 @@ class OwnCluster:
             raise
 
     def _begin(self, plan: ClusterPlan) -> str:
-        answer = self._child.ask(pickle.dumps((name_of(start), plan)))
-        # From our own child over our own pipe, not something from a file.
-        outcome: Outcome[str] = Outcome(reason=self._child.ended()) if answer is None else pickle.loads(answer)
+        try:
+            outcome: Outcome[str] = self._process.submit(attempt, start, plan).result()
+        except BrokenExecutor:
+            outcome = Outcome(reason=self._process.ending())
         if outcome.value is None:
             raise WarplensError(f"a Dask cluster could not be started on this machine: {outcome.reason}")
         return outcome.value
 
     def close(self) -> None:
-        self._child.close()
+        self._process.end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

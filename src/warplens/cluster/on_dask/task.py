@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from warplens import __version__
-from warplens.cluster.attempt import attempt, find
-from warplens.cluster.executor import Outcome
+from warplens.cluster.attempt import attempt_by_name
+from warplens.cluster.records import Outcome
 from warplens.machine import CORES
 
 PACKAGES: Final = ("polars", "msgspec", "distributed")
@@ -40,11 +40,7 @@ def run(request: Request) -> Answer:
         return Answer(Outcome(reason="other versions"), host, differences)
     # Other ranks have the other cores, and a worker is full of threads, with which a fork does not go well.
     os.environ.setdefault(CORES, "1")
-    return Answer(attempt(_run_named, request), host)
-
-
-def _run_named(request: Request) -> Any:
-    return find(request.name)(request.argument)
+    return Answer(attempt_by_name(request.name, request.argument), host)
 
 
 @lru_cache(maxsize=1)

@@ -1,17 +1,15 @@
-"""What every executor takes and gives: items, outcomes, progress."""
+"""What a run of tasks takes and gives: items, outcomes, progress."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 A = TypeVar("A")
 R = TypeVar("R")
 
-ATTEMPTS: Final = 2
 LEAST_SHARE: Final = 0.02
 """Done before the time that is left is estimated."""
 
@@ -60,33 +58,6 @@ OnProgress = Callable[[Progress], None]
 
 def no_progress(_progress: Progress) -> None:
     """For callers that show none."""
-
-
-class Executor(Protocol):
-    """Runs one task per item, wherever it does. Close it, or use it in a `with` block."""
-
-    name: str
-    """For people: where tasks run."""
-    notes: list[str]
-    """What the user should know of the last run: a cluster that is set up badly."""
-
-    def map(
-        self, task: Callable[[A], R], items: Sequence[Item[A]], on_progress: OnProgress = no_progress
-    ) -> list[Outcome[R]]:
-        """Outcomes in the order of the items. `task` is a function of a module, not a lambda or a method.
-
-        A task that raises, or whose process dies, is tried once more; then its outcome has the reason. Ctrl-C ends
-        what runs and is raised on.
-        """
-        ...
-
-    def close(self) -> None: ...
-
-    def __enter__(self) -> Executor: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 @dataclass
