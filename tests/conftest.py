@@ -70,14 +70,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
     """Names of folders that nobody has made. `mktemp` reads all the names before its own: thousands, for each test.
 
-    What the tests of a file share is made before any test: it must have the key of the cache that tests have, or they
-    would not trust what is kept there and compute it again, and not fill the user's cache either.
+    What the tests of a file share is made before any test: it must not fill the user's cache either.
     """
     folder = tmp_path_factory.mktemp("caches")
     if "PYTEST_XDIST_WORKER" in os.environ:
         warm_python.share(tmp_path_factory.getbasetemp().parent)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("XDG_CACHE_HOME", str(folder / "home"))  # where the key of the cache is
+        patched.setenv("XDG_CACHE_HOME", str(folder / "home"))
         patched.setenv("WARPLENS_CACHE", str(folder / "shared"))
         yield (folder / str(number) for number in count())
 

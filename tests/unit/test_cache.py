@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,9 +14,22 @@ import polars as pl
 import pytest
 
 import warplens
-from support import SAMPLES, annotation, differences, fwdbwd, kernel, launch, memcpy, memory, op, write_trace
+from support import (
+    HANG_SECONDS,
+    SAMPLES,
+    annotation,
+    differences,
+    fwdbwd,
+    kernel,
+    launch,
+    memcpy,
+    memory,
+    op,
+    write_trace,
+)
 from warplens.cache import entries as cache_entries
 from warplens.cache import place
+from warplens.cli import main
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta
@@ -127,7 +142,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("part", ["head.json", "small.arrows", "events.arrow", "seal"])
+@pytest.mark.parametrize("part", ["head.json", "small.arrows", "events.arrow", "checksums.json"])
 def test_a_damaged_entry_is_ignored(trace_file: Path, reads: list[str], part: str, damage: str) -> None:
     first = warplens.open(trace_file).trace
     file = entry() / part
@@ -136,7 +151,7 @@ def test_a_damaged_entry_is_ignored(trace_file: Path, reads: list[str], part: st
     assert len(reads) == 2
 
 
-@pytest.mark.parametrize("part", ["head.json", "small.arrows", "events.arrow", "seal"])
+@pytest.mark.parametrize("part", ["head.json", "small.arrows", "events.arrow", "checksums.json"])
 def test_an_entry_with_a_missing_part_is_ignored(trace_file: Path, reads: list[str], part: str) -> None:
     first = warplens.open(trace_file).trace
     (entry() / part).unlink()
@@ -222,7 +237,7 @@ def test_a_full_disk_is_no_failure_and_leaves_nothing_behind(trace_file: Path, m
     def full(file: Path) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache_entries, "_digest", full)
+    monkeypatch.setattr(cache_entries, "_checksum", full)
     assert len(warplens.open(trace_file).trace) == 7
     assert entries() == []
 
@@ -279,7 +294,7 @@ def test_a_size_limit_may_have_a_unit_and_a_bad_one_is_no_failure(
 
 
 def changed_entry(change: Callable[[dict[str, pl.DataFrame]], None]) -> None:
-    """Seals the only entry anew with other frames: what no damage, but a fault of ours could leave."""
+    """Writes the only entry anew with other frames: what no damage, but a fault of ours could leave."""
     kept = cache_entries.load(entry().name)
     assert kept is not None
     change(kept.frames)
@@ -304,60 +319,47 @@ def test_an_entry_with_a_code_out_of_range_is_ignored(
     assert len(reads) == 2
 
 
-def test_an_entry_that_another_key_sealed_is_ignored(
+def test_a_missing_folder_is_made_for_its_user_alone(
     trace_file: Path, tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warplens.open(trace_file)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another user"))
-    warplens.open(trace_file)
-    assert len(reads) == 2
-    warplens.open(trace_file)
-    assert len(reads) == 2
-
-
-def test_an_entry_under_another_name_is_ignored(trace_file: Path, tmp_path: Path, reads: list[str]) -> None:
-    """Or a valid entry of one trace could be passed off as that of another."""
-    other = write_trace(tmp_path / "other.json", [kernel("other", 0, 1)])
-    warplens.open(trace_file)
-    own = entry()
-    warplens.open(other)
-    (planted,) = set(entries()) - {own}
-    shutil.rmtree(planted)
-    shutil.copytree(own, planted)
-    planted.chmod(0o700)
-    assert warplens.open(other).trace.names == ["other"]
-    assert len(reads) == 3
-
-
-@pytest.mark.parametrize("mode", [0o770, 0o707])
-def test_an_entry_that_others_may_write_to_is_ignored(trace_file: Path, reads: list[str], mode: int) -> None:
-    warplens.open(trace_file)
-    entry().chmod(mode)
-    warplens.open(trace_file)
-    assert len(reads) == 2
-
-
-def test_a_link_is_no_entry(trace_file: Path, tmp_path: Path, reads: list[str]) -> None:
-    warplens.open(trace_file)
-    place_of_entry = entry()
-    place_of_entry.rename(tmp_path / "moved")
-    place_of_entry.symlink_to(tmp_path / "moved")
-    warplens.open(trace_file)
-    assert len(reads) == 2
-
-
-def test_in_a_folder_that_others_may_write_to_entries_are_in_one_of_our_own(
-    trace_file: Path, tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o777)
-    monkeypatch.setenv("WARPLENS_CACHE", str(shared))
+    monkeypatch.setenv("WARPLENS_CACHE", str(tmp_path / "parent" / "own"))
     warplens.open(trace_file)
     warplens.open(trace_file)
     assert len(reads) == 1
-    (own,) = shared.iterdir()
-    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    assert stat.S_IMODE(place.cache_directory().stat().st_mode) == 0o700
+
+
+def test_a_link_to_a_folder_of_the_users_own_is_used(
+    trace_file: Path, tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "large disk").mkdir(mode=0o755)
+    (tmp_path / "link").symlink_to(tmp_path / "large disk")
+    monkeypatch.setenv("WARPLENS_CACHE", str(tmp_path / "link"))
+    warplens.open(trace_file)
+    warplens.open(trace_file)
+    assert len(reads) == 1
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_folder_that_others_may_write_to_is_not_used_and_noted_once(
+    trace_file: Path,
+    reads: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    mode: int,
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(mode)
+    monkeypatch.setenv("WARPLENS_CACHE", str(shared))
+    for _ in range(2):
+        assert main(["report", str(trace_file), "-q"]) == 0
+        assert capsys.readouterr().err == f"note: no cache is used: others may write to {shared}\n"
+    assert len(reads) == 2
+    assert list(shared.iterdir()) == []
+    assert main(["report", str(trace_file), "-q", "--no-cache"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_folder_of_another_user_is_not_used(
@@ -367,42 +369,26 @@ def test_a_folder_of_another_user_is_not_used(
     monkeypatch.setattr(os, "getuid", lambda: 4242)
     warplens.open(trace_file)
     assert len(reads) == 2
+    assert place.refusal().endswith("belongs to another user")
 
 
-def test_the_key_is_readable_by_its_user_alone(trace_file: Path, tmp_path: Path, reads: list[str]) -> None:
+WRITER = """
+import sys, warplens
+from warplens.readers import cache
+trace = warplens.open(sys.argv[1], cache=False).trace
+for _ in range(30):
+    cache.save(trace)
+    kept = cache.load(trace.meta.content_hash, trace.meta.source)
+    assert kept is None or all(kept.events[name].equals(trace.events[name]) for name in trace.events.columns)
+"""
+
+
+def test_an_entry_that_is_written_by_several_processes_is_whole_or_absent(trace_file: Path, reads: list[str]) -> None:
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(trace_file)]) for _ in range(3)]
+    assert [writer.wait(HANG_SECONDS) for writer in writers] == [0, 0, 0]
     warplens.open(trace_file)
-    key = Path(os.environ["XDG_CACHE_HOME"]) / "warplens" / place.KEY_FILE
-    assert stat.S_IMODE(key.stat().st_mode) == 0o600
-
-
-def test_without_a_writable_home_the_key_is_in_the_chosen_folder(
-    trace_file: Path, tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(in_the_way))
-    warplens.open(trace_file)
-    warplens.open(trace_file)
-    assert len(reads) == 1
-    assert len((place.cache_directory() / place.KEY_FILE).read_bytes()) == place.KEY_BYTES
-
-
-@pytest.mark.parametrize("part", ["seal", "small.arrows", "key"])
-@pytest.mark.parametrize("kind", ["pipe", "device", "link"])
-def test_what_is_not_a_plain_file_is_not_waited_for(
-    trace_file: Path, tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch, part: str, kind: str
-) -> None:
-    """A pipe without a writer, and a device without an end."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    warplens.open(trace_file)
-    path = tmp_path / "warplens" / place.KEY_FILE if part == "key" else entry() / part
-    path.rename(tmp_path / "moved")
-    if kind == "pipe":
-        os.mkfifo(path, 0o600)
-    else:
-        path.symlink_to("/dev/zero" if kind == "device" else tmp_path / "moved")
-    warplens.open(trace_file)
-    assert len(reads) == 2
+    assert reads == []
+    assert len(entries()) == 1
 
 
 def test_long_texts_are_packed_and_come_back_equal(monkeypatch: pytest.MonkeyPatch) -> None:

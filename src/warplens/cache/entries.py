@@ -1,7 +1,7 @@
-"""One entry: a folder with a head and Arrow frames, written whole or not at all and sealed with the user's key.
+"""One entry: a folder with a head, Arrow frames and their checksums, written whole or not at all.
 
-What cannot be read, was changed or is somebody else's counts as absent. The seal is compared before anything is
-parsed, because a damaged Arrow file can take the process down.
+What cannot be read or is damaged counts as absent. Checksums are compared before anything is parsed, because a damaged
+Arrow file can take the process down.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from warplens.errors import WarplensError
 from warplens.files import whole_folder
 
 HEAD: Final = "head.json"
-SEAL: Final = "seal"
-"""The hashes of the other files, with a code over them that takes the user's key to make."""
+CHECKSUMS: Final = "checksums.json"
+"""Those of the other files, by name."""
 LARGE_BYTES: Final = 1 << 20
 """Larger frames are Arrow files of their own: as streams they would be copied in memory."""
 LARGE_TEXT_BYTES: Final = 32 << 20
@@ -31,7 +31,7 @@ SMALL: Final = "small.arrows"
 """All other frames, as streams: of forty files, most of the time would go into opening them."""
 Compression = Literal["uncompressed", "lz4"]
 UNREADABLE: Final = (*place.NO_PLACE, ValueError, KeyError, msgspec.DecodeError, pl.exceptions.PolarsError)
-"""What reading an entry that is not ours, or not whole, can end with."""
+"""What reading an entry that is not whole can end with."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -40,13 +40,11 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def load(name: str) -> Entry | None:
-    """The entry of this name, now the one used last; None where there is none to be trusted."""
+    """The entry of this name, now the one used last; None where there is none that is whole."""
     try:
         folder = place.cache_directory() / name
-        if not (place.is_private(folder.parent) and place.is_private(folder)):
-            return None
-        digests = msgspec.json.decode(place.unsealed(name, place.plain_bytes(folder / SEAL)), type=dict[str, str])
-        contents = {file: _checked(folder / file, digest) for file, digest in digests.items()}
+        checksums = msgspec.json.decode((folder / CHECKSUMS).read_bytes(), type=dict[str, str])
+        contents = {file: _checked(folder / file, checksum) for file, checksum in checksums.items()}
         frames = {name: pl.read_ipc_stream(part) for name, part in _unpacked(contents.pop(SMALL)).items()}
         large = (file for file in contents if file != HEAD)
         frames |= {file.removesuffix(".arrow"): pl.read_ipc(contents[file]) for file in large}
@@ -80,8 +78,8 @@ def save(
                 frame.write_ipc(staging / f"{frame_name}.arrow", compression=packing)
             small = {each: _stream(frame, compression) for each, frame in frames.items() if each not in large}
             (staging / SMALL).write_bytes(_packed(small))
-            digests = {file.name: _digest(file) for file in staging.iterdir()}
-            (staging / SEAL).write_bytes(place.sealed(name, msgspec.json.encode(digests)))
+            checksums = {file.name: _checksum(file) for file in staging.iterdir()}
+            (staging / CHECKSUMS).write_bytes(msgspec.json.encode(checksums))
         if evicts:
             place.evict(target)
 
@@ -110,17 +108,17 @@ def _unpacked(content: bytes) -> dict[str, bytes]:
     return parts
 
 
-def _digest(path: Path) -> str:
+def _checksum(path: Path) -> str:
     """Without a copy of a large frame in memory."""
-    digest = hashlib.sha256()
+    checksum = hashlib.blake2b(digest_size=16)
     with path.open("rb", buffering=0) as stream:
         while piece := stream.read(LARGE_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()
+            checksum.update(piece)
+    return checksum.hexdigest()
 
 
-def _checked(path: Path, digest: str) -> bytes:
-    content = place.plain_bytes(path)
-    if hashlib.sha256(content).hexdigest() != digest:
+def _checked(path: Path, checksum: str) -> bytes:
+    content = path.read_bytes()
+    if hashlib.blake2b(content, digest_size=16).hexdigest() != checksum:
         raise ValueError(f"{path.name} is damaged")
     return content

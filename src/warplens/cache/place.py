@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 import re
 import stat
@@ -23,105 +22,42 @@ NO_PLACE: Final = (OSError, RuntimeError)
 """A `RuntimeError` is what Python has for a user without a home, as in many a container."""
 ENTRY: Final = re.compile(rf"[0-9a-f]{{32}}-[0-9a-f]{{8}}|{TEMPORARY_FOLDER}\w+")
 """What our own entries are called: nothing else in the directory is ever removed."""
-KEY_FILE: Final = "key"
-KEY_BYTES: Final = 32
-SEAL_BYTES: Final = 32
 WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
-PLAIN: Final = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
-"""Opens without following a link or waiting for a writer; Windows has neither."""
 PACKAGE: Final = Path(__file__).parents[1]
 
 
 def cache_directory() -> Path:
-    """`$WARPLENS_CACHE`, else the user's cache directory; where others may write there, a folder of one's own in it."""
-    chosen = os.environ.get("WARPLENS_CACHE")
-    directory = Path(chosen) if chosen else _default_directory()
-    if is_private(directory) or not directory.is_dir():
-        return directory
-    return directory / f"warplens-{os.getuid()}"
+    """`$WARPLENS_CACHE`, else the user's cache directory; an `OSError` where it is not to be used."""
+    if problem := refusal():
+        raise OSError(problem)
+    return _chosen_directory()
 
 
-def _default_directory() -> Path:
+def refusal() -> str:
+    """Why the folder that was chosen is not used: whoever can write to it could put entries of their own there."""
+    try:
+        directory = _chosen_directory()
+        status = directory.stat()
+    except NO_PLACE:
+        return ""
+    if not hasattr(os, "getuid"):  # Windows, whose permissions are not in the mode
+        return ""
+    if status.st_uid != os.getuid():
+        return f"{directory} belongs to another user"
+    return f"others may write to {directory}" if status.st_mode & WRITABLE_BY_OTHERS else ""
+
+
+def _chosen_directory() -> Path:
+    if chosen := os.environ.get("WARPLENS_CACHE"):
+        return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "warplens"
 
 
-def is_private(path: Path) -> bool:
-    """Whether a folder or file is this user's own and nobody else may write to it; a link is not."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    if not hasattr(os, "getuid"):  # Windows, whose permissions are not in the mode
-        return True
-    is_own = status.st_uid == os.getuid() and not stat.S_ISLNK(status.st_mode)
-    return is_own and not status.st_mode & WRITABLE_BY_OTHERS
-
-
-def plain_bytes(path: Path) -> bytes:
-    """The content of a plain file; an `OSError` for a link, a pipe (it may have no writer) or a device."""
-    with os.fdopen(os.open(path, PLAIN), "rb") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise OSError(f"{path} is not a plain file")
-        return stream.read()
-
-
 def made_directory() -> Path:
     """The folder of entries, made where it is missing."""
-    directory = cache_directory()
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return directory
-
-
-def private_key() -> bytes:
-    """The user's key, which seals entries: made on first use, in the default folder whatever `$WARPLENS_CACHE` is.
-
-    Where that cannot be written, as with a read-only home, it is in the folder of entries itself.
-    """
-    with suppress(*NO_PLACE):
-        return _key_in(_default_directory())
-    return _key_in(made_directory())
-
-
-def seal(name: str, content: bytes) -> bytes:
-    """What shows that this user wrote this content under this name."""
-    return hmac.digest(private_key(), name.encode() + b"\0" + content, "sha256")
-
-
-def sealed(name: str, content: bytes) -> bytes:
-    """The content after its seal."""
-    return seal(name, content) + content
-
-
-def unsealed(name: str, stored: bytes) -> bytes:
-    """The content of what `sealed` made; a `ValueError` for anything else."""
-    found, content = stored[:SEAL_BYTES], stored[SEAL_BYTES:]
-    if not hmac.compare_digest(found, seal(name, content)):
-        raise ValueError(f"{name} is not sealed by this user")
-    return content
-
-
-def _key_in(folder: Path) -> bytes:
-    """An `OSError` where there is none that can be trusted."""
-    path = folder / KEY_FILE
-    if not os.path.lexists(path):
-        _make_key(path)
-    if not is_private(path) or path.stat().st_mode & stat.S_IRWXO or len(key := plain_bytes(path)) != KEY_BYTES:
-        raise OSError(f"{path} is not a key of this user's own")
-    return key
-
-
-def _make_key(path: Path) -> None:
-    """Whole, and only if no other process was first."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = path.with_name(f".{KEY_FILE}-{os.urandom(6).hex()}")
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-            stream.write(os.urandom(KEY_BYTES))
-        with suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    _chosen_directory().mkdir(parents=True, exist_ok=True, mode=0o700)
+    return cache_directory()
 
 
 def code_hash(rooms: Sequence[str], columns: str = "") -> str:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from warplens import __version__
 from warplens.cli.config import apply_settings
 from warplens.cli.piped_inputs import pipes_as_files
-from warplens.cli.printing import print_err, print_out
+from warplens.cli.printing import note, print_err, print_out
 from warplens.cli.rank_choice import choose_rank, join_captures
 from warplens.cli.streams import prepare_streams, silence_stdout, stdout_error
 from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
@@ -94,6 +94,8 @@ def run(args: argparse.Namespace) -> int:
     _tune_process(verb)
     try:
         apply_settings(args)
+        if not getattr(args, "no_cache", True):
+            _note_unused_cache()
         with pipes_as_files(args, verb.inputs):
             return _run_supervised(args, verb) if verb.runs_queries else _run_here(args, verb)
     except WarplensError as error:
@@ -119,6 +121,13 @@ def _run_here(args: argparse.Namespace, verb: Verb) -> int:
     join_captures(args)
     choose_rank(args, verb)
     return _flushed(verb.run(args))
+
+
+def _note_unused_cache() -> None:
+    from warplens.cache.place import refusal
+
+    if problem := refusal():
+        note(f"no cache is used: {problem}")
 
 
 def _run_supervised(args: argparse.Namespace, verb: Verb) -> int:

@@ -81,7 +81,7 @@ def save(trace: Trace) -> None:
 
 
 def _narrowed(trace: Trace) -> pl.DataFrame:
-    """The events, each column in the smallest type that holds it: half the bytes to write and to seal."""
+    """The events, each column in the smallest type that holds it: half the bytes to write and to hash."""
     return pl.DataFrame({name: trace.ints(name).astype(_narrowest(trace.ints(name))) for name in trace.events.columns})
 
 

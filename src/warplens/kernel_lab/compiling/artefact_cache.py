@@ -1,8 +1,8 @@
 """Compiled kernels on disk, so that the second look is instant.
 
-One zip file per compilation after its seal, named by the hash of all that shapes it. Inside, the hashes of the files
-that the kernel's file imports are compared as well. Written whole or not at all; anything unreadable, changed or of
-another user counts as absent; the oldest go when the folder is over its size.
+One zip file per compilation after its checksum, named by the hash of what shapes it. Inside, the hashes of the files
+that the kernel's file imports are compared as well. Written whole or not at all; anything unreadable or damaged
+counts as absent; the oldest go when the folder is over its size.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from warplens.errors import WarplensError
 from warplens.files import TEMPORARY_FILES, write_whole
 from warplens.kernel_lab.compiling.records import CompileAnswer
 
+FOLDER: Final = "kernels"
 LIMIT_BYTES: Final = 512 << 20
-FORMAT: Final = 4
+CHECKSUM_BYTES: Final = 16
+FORMAT: Final = 5
 """Changes with what is kept or how it is compiled."""
 HEAD: Final = "head.json"
 _FOLDER_ERRORS: Final = (OSError, RuntimeError)
@@ -36,7 +38,11 @@ _NOT_SHAPING: Final = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR", "TR
 
 def folder() -> Path:
     """`kernels` in `$WARPLENS_CACHE`, else in the user's cache directory."""
-    return place.cache_directory() / "kernels"
+    return place.cache_directory() / FOLDER
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=CHECKSUM_BYTES).digest()
 
 
 def key(parts: Iterable[object]) -> str:
@@ -57,9 +63,11 @@ def load(name: str) -> tuple[CompileAnswer, dict[str, bytes]] | None:
     """The answer and the files of an entry whose kernel still reads as it did, or None."""
     try:
         path = folder() / f"{name}.zip"
-        if not (place.is_private(path.parent) and place.is_private(path)):
+        stored = path.read_bytes()
+        checksum, packed = stored[:CHECKSUM_BYTES], stored[CHECKSUM_BYTES:]
+        if checksum != _checksum(packed):
             return None
-        with zipfile.ZipFile(io.BytesIO(place.unsealed(name, place.plain_bytes(path)))) as archive:
+        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
             answer = msgspec.json.decode(archive.read(HEAD), type=CompileAnswer)
             if any(file_hash(file) != expected for file, expected in answer.depends.items()):
                 return None
@@ -73,14 +81,14 @@ def load(name: str) -> tuple[CompileAnswer, dict[str, bytes]] | None:
 def save(name: str, answer: CompileAnswer, files: Mapping[str, bytes]) -> None:
     """Keep an entry; a full disk or a read-only home is not an error."""
     with contextlib.suppress(*_FOLDER_ERRORS, WarplensError):
-        cache_folder = folder()
-        cache_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        cache_folder = place.made_directory() / FOLDER
+        cache_folder.mkdir(exist_ok=True, mode=0o700)
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             archive.writestr(HEAD, msgspec.json.encode(answer))
             for entry, content in files.items():
                 archive.writestr(entry, content)
-        write_whole(cache_folder / f"{name}.zip", place.sealed(name, packed.getvalue()))
+        write_whole(cache_folder / f"{name}.zip", _checksum(packed.getvalue()) + packed.getvalue())
         _evict(cache_folder)
 
 

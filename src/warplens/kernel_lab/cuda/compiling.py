@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from warplens.cache import place
 from warplens.kernel_lab.compiling import artefact_cache
 from warplens.kernel_lab.compiling.child import environment
 from warplens.kernel_lab.compiling.compiling import Artefacts
@@ -98,7 +99,7 @@ def _compiled(
         )
         out = Path(folder) / "out"
         # Kept for the next time: unpacking takes longer than compiling a small kernel.
-        headers = str((artefact_cache.folder().parent if cache else Path(folder)) / HEADERS)
+        headers = str((place.cache_directory() if cache and not place.refusal() else Path(folder)) / HEADERS)
         work = CudaWork(
             str(source.path),
             str(out),
