@@ -23,7 +23,7 @@ from warplens.printable import clean, clean_lines, escape
 SOURCE = ROOT / "src" / "warplens"
 PRINTING = re.compile(r"\bprint\(|\bwrite(?:lines)?\(|\bConsole\(")
 PRINTS = {"cli/printing.py"}
-DRAWS = {"cli/printing.py", "cli/progress.py"}
+DRAWS = {"cli/showing.py", "cli/progress.py"}
 """Where rich prints: texts that `clean` has passed."""
 OTHER_PROGRAMS = {
     "capture/launch.py", "capture/session.py", "capture/trace_to_tree.py", "capture/counters/sampling.py", "__main__.py",

@@ -1,4 +1,4 @@
-"""How verbs print: text fitted to the terminal, styled where that is wanted, and data as it is.
+"""How verbs print: text fitted to the terminal, and data as it is.
 
 Nothing else in this package writes to stdout or stderr, so that no text of a file reaches a terminal unless
 `warplens.printable` has made it fit for one.
@@ -6,20 +6,13 @@ Nothing else in this package writes to stdout or stderr, so that no text of a fi
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
 
 from warplens.printable import clean, clean_lines, encodable, escape
 from warplens.units import plural
-
-if TYPE_CHECKING:
-    from warplens.outputs import Document
-    from warplens.outputs.grid import GridText
-    from warplens.outputs.terminal import TableText
 
 PIPED_WIDTH = 200
 """Without a terminal nothing should be cut hard; `COLUMNS` still decides where it is set."""
@@ -39,13 +32,6 @@ def width(most: int | None = None) -> int:
     """The cells of a line; prose reads badly beyond `most`."""
     columns = terminal_columns() if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
     return columns if most is None else min(columns, most)
-
-
-def is_styled() -> bool:
-    """Whether text is coloured: not with NO_COLOR; else with FORCE_COLOR; else on a terminal."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
 
 
 def print_out(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
@@ -79,23 +65,6 @@ def draw_progress(line: str) -> None:
     print("\r" + clean(line)[:cells].ljust(cells), end=end, file=sys.stderr, flush=True)
 
 
-def show_text(text: TableText | GridText) -> None:
-    """Finished lines to stdout: styled on a terminal, plain where piped (and then without importing rich)."""
-    # Without style no escape code at all is sent; rich alone would still send those for bold.
-    if not is_styled():
-        print_out(text)
-        return
-    from rich.console import Console
-
-    forced = None if sys.stdout.isatty() else True
-    Console(highlight=False, soft_wrap=True, force_terminal=forced, color_system=_colours()).print(text.cleaned())
-
-
-def _colours() -> Literal["auto", "standard"]:
-    """Forced colours are those that every terminal has: nothing is known of the one that shows them."""
-    return "auto" if sys.stdout.isatty() else "standard"
-
-
 def print_line(line: str, most: int) -> None:
     """A line of text, wrapped below itself where it is longer than the terminal is wide."""
     from textwrap import fill
@@ -124,13 +93,6 @@ def report_written(paths: Sequence[str], files: int | None = None) -> None:
     if paths:
         count = "" if files is None else f" ({plural(files, 'file')})"
         print_err(f"wrote {', '.join(map(clean, paths))}{count}")
-
-
-def themed(document: Document, args: argparse.Namespace) -> Document:
-    """The document with the colours that `--theme` or a file of settings asks for."""
-    from dataclasses import replace
-
-    return replace(document, theme=args.theme)
 
 
 def command_line() -> str:

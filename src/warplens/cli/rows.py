@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import TERMINAL_ROWS
-from warplens.cli.printing import show_text, width, write_bytes
+from warplens.cli.printing import width, write_bytes
+from warplens.cli.showing import show_text
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:

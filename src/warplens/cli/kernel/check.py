@@ -15,8 +15,9 @@ from warplens.cli.kernel.propose import show_proposal
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens.cli.kernel.script_progress import script_progress
 from warplens.cli.options import SEVERAL, add_outputs, add_rows, add_theme, positive
-from warplens.cli.printing import note, print_err, print_line, report_written, show_text, themed, width, write_bytes
+from warplens.cli.printing import note, print_err, print_line, report_written, width, write_bytes
 from warplens.cli.rows import choose_rows, print_rows, shown_rows
+from warplens.cli.showing import show_text, themed
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
 from warplens.units import is_whole_number

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.printing import print_line, print_out, show_text, width
+from warplens.cli.printing import print_line, print_out, width
 from warplens.cli.progress import progress, spinner
+from warplens.cli.showing import show_text
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:

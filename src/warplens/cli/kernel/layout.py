@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import SEVERAL, add_outputs, add_rows, add_theme, positive
-from warplens.cli.printing import note, report_written, show_text, themed, width
+from warplens.cli.printing import note, report_written, width
 from warplens.cli.rows import print_rows
+from warplens.cli.showing import show_text, themed
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
 from warplens.units import is_whole_number, plural

@@ -6,11 +6,12 @@ import argparse
 
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
 from warplens.cli.options import add_trace
-from warplens.cli.printing import print_err, print_out, report_written, show_text, width
+from warplens.cli.printing import print_err, print_out, report_written, width
 from warplens.cli.proving.plan import experiment_lines, proof_plan
 from warplens.cli.proving.run import PLAN_ENDING, run_experiments
 from warplens.cli.replay.files import file_to_write
 from warplens.cli.replay.measuring import add_measuring, add_running
+from warplens.cli.showing import show_text
 from warplens.cli.verb import Verb
 from warplens.units import plural
 

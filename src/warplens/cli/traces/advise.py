@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.opening import open_profile, timeline_of
 from warplens.cli.options import add_json, add_top, add_trace
-from warplens.cli.printing import show_text, width, write_bytes
+from warplens.cli.printing import width, write_bytes
 from warplens.cli.rank_choice import names_job
+from warplens.cli.showing import show_text
 from warplens.cli.verb import Verb
 
 if TYPE_CHECKING:

@@ -19,9 +19,10 @@ from warplens.cli.options import (
     percentage,
     positive,
 )
-from warplens.cli.printing import command_line, note, print_err, report_written, show_text, themed, width
+from warplens.cli.printing import command_line, note, print_err, report_written, width
 from warplens.cli.progress import progress
 from warplens.cli.rows import print_rows
+from warplens.cli.showing import show_text, themed
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
 
