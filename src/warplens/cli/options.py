@@ -1,4 +1,4 @@
-"""The options that several verbs have, declared once: the same name, help text and meaning on each.
+"""The options of verbs that open a profile, declared once: the same name, help text and meaning on each.
 
 `opening.py` and `rows.py` are their other halves: what opens a profile, and what chooses and prints rows.
 """
@@ -6,17 +6,13 @@
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Callable
 
+from warplens.cli.shared_options import SEVERAL, about, add_force, add_json, add_top, not_negative, percentage
 from warplens.settings import THEMES
 
-TERMINAL_ROWS = 30
-"""Rows of a table on a terminal where `--top` is not given; elsewhere all are printed."""
 SHORT = "10us"
 MOST_RANKS = 1_000_000
 """In one span of `--ranks`: more are a slip of the keyboard."""
-SEVERAL = "may be given several times"
 SERVING_PHASES = ("prefill", "decode", "mixed")
 
 
@@ -112,16 +108,6 @@ def add_timeline(parser: argparse._ActionsContainer) -> None:
                         help="times as recorded, or corrected: as they nearly were without the profiler")  # fmt: skip
 
 
-def add_json(parser: argparse._ActionsContainer, of: str = "") -> None:
-    """`of` says which rows, where a verb has several kinds."""
-    parser.add_argument("--json", action="store_true", help="print one JSON array of row objects" + _of(of))
-
-
-def add_top(parser: argparse._ActionsContainer, of: str = "") -> None:
-    parser.add_argument("--top", type=positive, default=None, metavar="N",
-                        help=f"first N rows{_of(of)} (default: {TERMINAL_ROWS} on a terminal, else all)")  # fmt: skip
-
-
 def add_rows(parser: argparse.ArgumentParser, of: str = "") -> None:
     """For verbs that print tables: which rows and columns, in which order, as text, JSON or CSV."""
     add_top(parser)
@@ -134,7 +120,7 @@ def add_rows(parser: argparse.ArgumentParser, of: str = "") -> None:
 def add_forms(parser: argparse.ArgumentParser, of: str = "") -> None:
     form = parser.add_mutually_exclusive_group()
     add_json(form, of)
-    form.add_argument("--csv", action="store_true", help="print CSV, cells verbatim" + _of(of))
+    form.add_argument("--csv", action="store_true", help="print CSV, cells verbatim" + about(of))
 
 
 def add_outputs(parser: argparse.ArgumentParser, kinds: str, *, tables: bool = False, required: bool = False) -> None:
@@ -149,15 +135,6 @@ def add_outputs(parser: argparse.ArgumentParser, kinds: str, *, tables: bool = F
     add_force(parser)
 
 
-def add_output(parser: argparse.ArgumentParser, what: str, *, metavar: str = "PATH", default: str = "",
-               required: bool = False) -> None:  # fmt: skip
-    """`-o` of verbs that write one thing, and `--force`."""
-    shown = f" (default {default})" if default else ""
-    parser.add_argument("-o", "--output", default=default, metavar=metavar, required=required,
-                        help=f"write {what}{shown}")  # fmt: skip
-    add_force(parser)
-
-
 def add_theme(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--theme",
@@ -165,25 +142,6 @@ def add_theme(parser: argparse.ArgumentParser) -> None:
         default="",
         help="colours of pages (default: as the browser prefers) and pictures (default light)",
     )
-
-
-def add_force(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--force", action="store_true", help="overwrite what exists already")
-
-
-def positive(text: str) -> int:
-    """A count of rows or levels."""
-    number = _whole(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
-
-
-def not_negative(text: str) -> int:
-    number = _whole(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
-    return number
 
 
 def rank_numbers(text: str) -> tuple[int, ...]:
@@ -202,59 +160,3 @@ def rank_numbers(text: str) -> tuple[int, ...]:
             raise argparse.ArgumentTypeError(f"{part.strip()} is not a span of ranks")
         numbers += range(ends[0], ends[1] + 1)
     return tuple(numbers)
-
-
-def percentage(text: str) -> float:
-    return between(0, 100, "a percentage")(text)
-
-
-def above_zero(text: str) -> float:
-    if not _is_number(text) or float(text) <= 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a number above zero")
-    return float(text)
-
-
-def not_negative_number(text: str) -> float:
-    if not _is_number(text) or float(text) < 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of at least zero")
-    return float(text)
-
-
-def between(least: float, most: float, noun: str = "a number") -> Callable[[str], float]:
-    """The type of an option that takes a number of this range."""
-
-    def parse(text: str) -> float:
-        number = float(text) if _is_number(text) else math.nan
-        if not least <= number <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not {noun} from {least:g} to {most:g}")
-        return number
-
-    return parse
-
-
-def whole_between(least: int, most: int, noun: str = "a number") -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        number = _whole(text)
-        if not least <= number <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not {noun} from {least:,} to {most:,}")
-        return number
-
-    return parse
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
-def _of(of: str) -> str:
-    return f" of {of}" if of else ""

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import TERMINAL_ROWS
 from warplens.cli.printing import width, write_bytes
+from warplens.cli.shared_options import TERMINAL_ROWS
 from warplens.cli.showing import show_text
 from warplens.errors import UsageError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from warplens.cli.options import add_json
 from warplens.cli.printing import print_line, write_bytes
+from warplens.cli.shared_options import add_json
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
 from warplens.settings import explain_lines

@@ -14,9 +14,10 @@ from warplens.cli.kernel.profiles import add_profile_arguments, card_of, joined_
 from warplens.cli.kernel.propose import show_proposal
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens.cli.kernel.script_progress import script_progress
-from warplens.cli.options import SEVERAL, add_outputs, add_rows, add_theme, positive
+from warplens.cli.options import add_outputs, add_rows, add_theme
 from warplens.cli.printing import note, print_err, print_line, report_written, width, write_bytes
 from warplens.cli.rows import choose_rows, print_rows, shown_rows
+from warplens.cli.shared_options import SEVERAL, positive
 from warplens.cli.showing import show_text, themed
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError

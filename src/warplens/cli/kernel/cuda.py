@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warplens.cli.kernel.profiles import card_of, target_of
-from warplens.cli.options import SEVERAL
+from warplens.cli.shared_options import SEVERAL
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import SEVERAL, add_outputs, add_rows, add_theme, positive
+from warplens.cli.options import add_outputs, add_rows, add_theme
 from warplens.cli.printing import note, report_written, width
 from warplens.cli.rows import print_rows
+from warplens.cli.shared_options import SEVERAL, positive
 from warplens.cli.showing import show_text, themed
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import SEVERAL
 from warplens.cli.printing import note
 from warplens.cli.progress import progress
+from warplens.cli.shared_options import SEVERAL
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:

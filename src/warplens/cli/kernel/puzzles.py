@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import add_force, add_json, add_output, add_theme, add_top, positive
+from warplens.cli.options import add_theme
 from warplens.cli.printing import print_err, print_out, width
 from warplens.cli.rows import print_json
+from warplens.cli.shared_options import add_force, add_json, add_output, add_top, positive
 from warplens.cli.showing import themed
 from warplens.cli.verb import Verb, VerbGroup
 from warplens.errors import UsageError, WarplensError

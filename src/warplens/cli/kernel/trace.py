@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
-from warplens.cli.options import SEVERAL, above_zero, add_outputs, add_rows, add_theme
+from warplens.cli.options import add_outputs, add_rows, add_theme
 from warplens.cli.printing import note, print_line, report_written, width
 from warplens.cli.rows import print_rows
+from warplens.cli.shared_options import SEVERAL, above_zero
 from warplens.cli.showing import themed
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
-from warplens.cli.options import add_output, add_trace
+from warplens.cli.options import add_trace
 from warplens.cli.printing import print_err, print_out, report_written
 from warplens.cli.progress import spinner
 from warplens.cli.replay.files import file_to_write
+from warplens.cli.shared_options import add_output
 from warplens.cli.verb import Verb
 from warplens.units import plural
 

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import add_json, add_top
 from warplens.cli.printing import print_out, write_bytes
+from warplens.cli.shared_options import add_json, add_top
 from warplens.cli.verb import Verb
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import SEVERAL, add_force, add_json, positive
 from warplens.cli.printing import note, print_err, print_out, write_bytes
 from warplens.cli.programs import add_program, program_words
+from warplens.cli.shared_options import SEVERAL, add_force, add_json, positive
 from warplens.cli.verb import Verb
 from warplens.errors import WarplensError
 from warplens.files import check_replaced_folder

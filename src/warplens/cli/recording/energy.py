@@ -15,9 +15,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from warplens.cli.options import add_json, between
 from warplens.cli.printing import note, print_err, write_bytes
 from warplens.cli.replay.files import file_to_write
+from warplens.cli.shared_options import add_json, between
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
 

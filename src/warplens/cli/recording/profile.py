@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import add_output
 from warplens.cli.printing import note, print_err
 from warplens.cli.programs import add_program, program_words
+from warplens.cli.shared_options import add_output
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
 from warplens.files import check_replaced_folder

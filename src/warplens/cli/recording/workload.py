@@ -10,8 +10,8 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import add_force, add_json, not_negative, positive, whole_between
 from warplens.cli.printing import print_err, print_out, write_bytes
+from warplens.cli.shared_options import add_force, add_json, not_negative, positive, whole_between
 from warplens.cli.verb import Verb
 
 if TYPE_CHECKING:

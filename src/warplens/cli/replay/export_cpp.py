@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from warplens.cli.options import add_output
 from warplens.cli.printing import print_err
 from warplens.cli.replay.files import folder_to_write
+from warplens.cli.shared_options import add_output
 from warplens.cli.verb import Verb
 from warplens.files import check_inputs
 from warplens.units import plural

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import SEVERAL, positive
+from warplens.cli.shared_options import SEVERAL, positive
 
 if TYPE_CHECKING:
     from warplens.replay.running.options import RunOptions

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
-from warplens.cli.options import SEVERAL, add_json, add_output, add_top, add_trace
+from warplens.cli.options import add_trace
 from warplens.cli.printing import print_err, print_out, report_written, write_bytes
 from warplens.cli.replay.files import file_to_write
+from warplens.cli.shared_options import SEVERAL, add_json, add_output, add_top
 from warplens.cli.verb import Verb
 from warplens.files import check_free
 from warplens.printable import clean

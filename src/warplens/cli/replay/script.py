@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from warplens.cli.options import SEVERAL, add_output
 from warplens.cli.printing import report_written, write_bytes
 from warplens.cli.replay.files import file_to_write, plan_to_read
+from warplens.cli.shared_options import SEVERAL, add_output
 from warplens.cli.verb import Verb
 
 

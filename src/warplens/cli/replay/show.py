@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from warplens.cli.options import above_zero, add_outputs, add_rows, add_theme
+from warplens.cli.options import add_outputs, add_rows, add_theme
 from warplens.cli.printing import print_out, report_written
 from warplens.cli.rows import print_rows
+from warplens.cli.shared_options import above_zero
 from warplens.cli.showing import themed
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError

@@ -16,12 +16,11 @@ from warplens.cli.options import (
     add_shared_opening,
     add_theme,
     add_timeline,
-    percentage,
-    positive,
 )
 from warplens.cli.printing import command_line, note, print_err, report_written, width
 from warplens.cli.progress import progress
 from warplens.cli.rows import print_rows
+from warplens.cli.shared_options import percentage, positive
 from warplens.cli.showing import show_text, themed
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError

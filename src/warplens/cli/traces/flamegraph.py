@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, open_profile
-from warplens.cli.options import add_outputs, add_theme, add_trace, between, whole_between
+from warplens.cli.options import add_outputs, add_theme, add_trace
 from warplens.cli.printing import report_written
+from warplens.cli.shared_options import between, whole_between
 from warplens.cli.traces.path_options import PathFilter, add_path_options, kernel_categories
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError

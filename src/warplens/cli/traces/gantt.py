@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, note_warnings, open_job, open_timeline
-from warplens.cli.options import add_outputs, add_ranks, add_theme, add_trace, between, whole_between
+from warplens.cli.options import add_outputs, add_ranks, add_theme, add_trace
 from warplens.cli.printing import command_line, note, report_written
 from warplens.cli.progress import spinner
 from warplens.cli.rank_choice import names_job
+from warplens.cli.shared_options import between, whole_between
 from warplens.cli.showing import themed
 from warplens.cli.traces.flamegraph import hint_without_gpu_work
 from warplens.cli.verb import Verb

@@ -6,8 +6,9 @@ import argparse
 from contextlib import nullcontext
 
 from warplens.cli.opening import open_reported
-from warplens.cli.options import add_forms, add_top, add_trace, not_negative_number
+from warplens.cli.options import add_forms, add_trace
 from warplens.cli.rows import print_rows
+from warplens.cli.shared_options import add_top, not_negative_number
 from warplens.cli.verb import Verb
 
 TIMEOUT_S = 60.0
