@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import warplens
-from warplens.cli import _fail
+from warplens.cli.ending import fail
 from warplens.errors import UsageError
 
 ROOMS = ("capture", "categories", "hardware", "planning", "replay")
@@ -37,7 +37,7 @@ def test_errors_of_the_library_name_no_flags(room: str) -> None:
 
 def test_the_command_line_adds_the_flags_of_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     error = UsageError("too many tokens", hint="use fewer tokens", options=("prompt_tokens", "new_tokens"))
-    assert _fail(error) == 2
+    assert fail(error) == 2
     assert capsys.readouterr().err == (
         "error: too many tokens\n\nhint: use fewer tokens: --prompt-tokens, --new-tokens\n"
     )

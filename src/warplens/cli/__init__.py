@@ -6,7 +6,6 @@ stdout carries data, stderr the rest. Nothing heavy is imported before a verb ru
 from __future__ import annotations
 
 import argparse
-import errno
 import gc
 import os
 import sys
@@ -14,16 +13,15 @@ from collections.abc import Sequence
 
 from warplens import __version__
 from warplens.cli.config import apply_settings
+from warplens.cli.ending import EXPECTED, fail, failed, flushed, stdout_failed
 from warplens.cli.piped_inputs import pipes_as_files
-from warplens.cli.printing import note, print_err, print_out
+from warplens.cli.printing import note, print_out
 from warplens.cli.rank_choice import choose_rank, join_captures
-from warplens.cli.streams import prepare_streams, silence_stdout, stdout_error
+from warplens.cli.streams import prepare_streams
 from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
 from warplens.cli.verbs import CLASSES, all_verbs, verb_named
 from warplens.errors import WarplensError
-from warplens.printable import clean
 
-NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
 POLARS_PANIC = "PanicException"
 """Not a subclass of `Exception`; known by its name, because Polars is not imported before a verb needs it."""
 DESCRIPTION = "Warplens opens a GPU trace and shows where the time goes."
@@ -66,9 +64,9 @@ def entry() -> None:
     try:
         args = parse(sys.argv[1:])
     except SystemExit as stopped:  # --help, --version, or wrong usage
-        sys.exit(_flushed(stopped.code if isinstance(stopped.code, int) else 1))
+        sys.exit(flushed(stopped.code if isinstance(stopped.code, int) else 1))
     except OSError as error:
-        sys.exit(_stdout_failed(error))
+        sys.exit(stdout_failed(error))
     if args.verb is not None and args.verb.runs_programs:
         sys.exit(run(args))
     args.owns_process = True
@@ -98,29 +96,18 @@ def run(args: argparse.Namespace) -> int:
             _note_unused_cache()
         with pipes_as_files(args, verb.inputs):
             return _run_supervised(args, verb) if verb.runs_queries else _run_here(args, verb)
-    except WarplensError as error:
-        return _fail(error)
-    except OSError as error:
-        # A path that no system call takes: too long, a loop of links, below a folder that is not ours to read. What a
-        # user's own program does not find is not ours to shorten.
-        if error.filename is not None and (not verb.runs_programs or error.errno in NO_PATH):
-            return _fail(WarplensError(f"{os.fsdecode(error.filename)}: {error.strerror}"))
-        return _stdout_failed(error)
-    except KeyboardInterrupt:
-        print_err("interrupted")
-        return 130
-    except MemoryError:
-        return _fail(WarplensError("not enough memory", hint="a trace needs about five times its unpacked size"))
+    except EXPECTED as error:
+        return failed(error, runs_programs=verb.runs_programs)
     except BaseException as error:
         if type(error).__name__ != POLARS_PANIC:
             raise
-        return _fail(WarplensError(f"an internal error of Polars: {error}"))
+        return fail(WarplensError(f"an internal error of Polars: {error}"))
 
 
 def _run_here(args: argparse.Namespace, verb: Verb) -> int:
     join_captures(args)
     choose_rank(args, verb)
-    return _flushed(verb.run(args))
+    return flushed(verb.run(args))
 
 
 def _note_unused_cache() -> None:
@@ -147,27 +134,6 @@ def _tune_process(verb: Verb) -> None:
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
-def _flushed(code: int) -> int:
-    """The exit code, once all that was printed has arrived."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        return _stdout_failed(error)
-    return code
-
-
-def _stdout_failed(error: OSError) -> int:
-    """A reader that has gone (head, less) is not a failure; a full disk or a closed stdout is one line."""
-    if isinstance(error, BrokenPipeError):
-        silence_stdout()
-        return 0
-    failure = stdout_error(error)
-    if failure is None:
-        raise error
-    silence_stdout()
-    return _fail(failure)
-
-
 def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
     """The options of every verb, or of the asked one alone: to load all takes 30 ms, which each command would pay."""
     parser = VerbParser(
@@ -191,12 +157,3 @@ class _VersionAction(argparse.Action):
 
         print_out(f"warplens {__version__} ({reader_name()})")
         parser.exit()
-
-
-def _fail(error: WarplensError) -> int:
-    print_err(f"error: {clean(' '.join(str(error).split()))}")
-    flags = ", ".join(f"--{option.replace('_', '-')}" for option in error.options)
-    hint = ": ".join(filter(None, (error.hint, flags)))
-    if hint:
-        print_err(f"\nhint: {clean(hint)}")
-    return error.exit_code
