@@ -9,34 +9,34 @@ from typing import Final, cast
 from warplens.cli.verb import Verb
 
 CLASSES: Final = {
-    # verb: its module below warplens.cli, and its class
-    "report": ("traces.report", "ReportVerb"),
-    "advise": ("traces.advise", "AdviseVerb"),
-    "show": ("traces.show", "ShowVerb"),
-    "tree": ("traces.tree", "TreeVerb"),
-    "flamegraph": ("traces.flamegraph", "FlamegraphVerb"),
-    "gantt": ("traces.gantt", "GanttVerb"),
-    "convert": ("traces.convert", "ConvertVerb"),
-    "diff": ("traces.diff", "DiffVerb"),
-    "sql": ("traces.sql", "SqlVerb"),
-    "profile": ("recording.profile", "ProfileVerb"),
-    "workload": ("recording.workload", "WorkloadVerb"),
-    "unique": ("traces.unique", "UniqueVerb"),
-    "what-if": ("traces.what_if", "WhatIfVerb"),
-    "replay": ("replay", "ReplayVerb"),
-    "prove": ("proving", "ProveVerb"),
-    "try": ("proving.try_fixes", "TryVerb"),
-    "energy": ("recording.energy", "EnergyVerb"),
-    "kernel": ("kernel", "KernelVerb"),
-    "explain": ("explaining.explain", "ExplainVerb"),
-    "completion": ("completion", "CompletionVerb"),
+    # verb: its module, and its class
+    "report": ("warplens.cli.traces.report", "ReportVerb"),
+    "advise": ("warplens.cli.traces.advise", "AdviseVerb"),
+    "show": ("warplens.cli.traces.show", "ShowVerb"),
+    "tree": ("warplens.cli.traces.tree", "TreeVerb"),
+    "flamegraph": ("warplens.cli.traces.flamegraph", "FlamegraphVerb"),
+    "gantt": ("warplens.cli.traces.gantt", "GanttVerb"),
+    "convert": ("warplens.cli.traces.convert", "ConvertVerb"),
+    "diff": ("warplens.cli.traces.diff", "DiffVerb"),
+    "sql": ("warplens.cli.traces.sql", "SqlVerb"),
+    "profile": ("warplens.cli.recording.profile", "ProfileVerb"),
+    "workload": ("warplens.cli.recording.workload", "WorkloadVerb"),
+    "unique": ("warplens.cli.traces.unique", "UniqueVerb"),
+    "what-if": ("warplens.cli.traces.what_if", "WhatIfVerb"),
+    "replay": ("warplens.cli.replay", "ReplayVerb"),
+    "prove": ("warplens.cli.proving", "ProveVerb"),
+    "try": ("warplens.cli.proving.try_fixes", "TryVerb"),
+    "energy": ("warplens.cli.recording.energy", "EnergyVerb"),
+    "kernel": ("warplens.cli.kernel", "KernelVerb"),
+    "explain": ("warplens.cli.explaining.explain", "ExplainVerb"),
+    "completion": ("warplens.cli.completion", "CompletionVerb"),
 }
 
 
 @cache
 def verb_named(name: str) -> Verb:
     module, class_name = CLASSES[name]
-    return cast(Verb, getattr(import_module(f"warplens.cli.{module}"), class_name)())
+    return cast(Verb, getattr(import_module(module), class_name)())
 
 
 def all_verbs() -> tuple[Verb, ...]:

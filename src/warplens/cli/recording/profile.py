@@ -231,10 +231,13 @@ def _is_workload(words: list[str]) -> bool:
 
 def _workload(words: list[str]) -> Program:
     from warplens.capture.launch import Program
-    from warplens.cli import build_parser
+    from warplens.cli.recording.workload import WorkloadVerb
+    from warplens.cli.verb import VerbParser, add_verbs
 
     # Parsed now, so that errors in them are reported before anything is recorded.
-    args = build_parser().parse_args(words)
+    parser = VerbParser(prog="warplens")
+    add_verbs(parser, (WorkloadVerb(),), dest="verb_name", metavar="VERB")
+    args = parser.parse_args(words)
     args.before = sys.argv[1 : -len(words)] if sys.argv[-len(words) :] == words else ["profile"]
     return Program(words[1], "import torch", lambda: int(args.verb.run(args)), is_own=True)
 
