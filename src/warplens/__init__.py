@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from warplens_run import __version__ as __version__
 
 if TYPE_CHECKING:
     from warplens.api import diff, open, open_ranks, report

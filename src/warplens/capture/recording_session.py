@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from warplens import __version__, bundle_files
+from warplens import bundle_files
 from warplens.capture import environment, scopes
 from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.backends import Backend, make_backend
@@ -24,6 +24,7 @@ from warplens.capture.step_search import StepSearch
 from warplens.capture.triton_hook import TritonHook
 from warplens.capture.triton_launches import LaunchRecorder
 from warplens.errors import WarplensError
+from warplens_run import __version__
 
 
 @dataclass(frozen=True)

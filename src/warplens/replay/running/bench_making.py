@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from warplens import __version__
 from warplens.errors import WarplensError
 from warplens.replay.plan_file import ReplayPlan
 from warplens.replay.result_file import State
@@ -21,6 +20,7 @@ from warplens.replay.running.state import first_state, reader
 from warplens.replay.running.unit_run import Bench
 from warplens.torch_device import gpu_trouble
 from warplens.units import plural
+from warplens_run import __version__
 
 
 def make(plan: ReplayPlan, job: wire.ReplayJob, report_part: Callable[[str], None]) -> tuple[Bench, wire.Hello]:
