@@ -22,9 +22,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from warplens.capture.plan import RecordingPlan
-from warplens.capture.scopes import scope
-from warplens.capture.session import begin, finalize, step
+from warplens_run.capture.plan import RecordingPlan
+from warplens_run.capture.scopes import scope
+from warplens_run.capture.session import begin, finalize, step
 
 KINDS: dict[str, RecordingPlan] = {
     "trace with shapes": RecordingPlan(data="trace", execution_trace="none"),

@@ -126,7 +126,7 @@ def ran(python: str, program: str, path: Path, environment: dict[str, str]) -> t
         last = next((line for line in reversed(out.splitlines()) if line.strip()), "")
         if "MemoryError" in out or "memory allocation" in out or process.returncode in (-9, -6):
             return "out of memory", None, 0
-        if "warplens.errors." in last:
+        if "warplens_run.base.errors." in last:
             return "refused: " + last.partition(": ")[2].rpartition("/")[2][:90], None, 0
         return (f"signal {-process.returncode}" if process.returncode < 0 else "traceback: " + last[:70]), None, 0
     figure = next((float(line.split()[1]) for line in out.splitlines() if line.startswith("FIGURE")), None)

@@ -16,9 +16,9 @@ from pathlib import Path
 import warplens
 from bench_faults import NAMED_BY
 from warplens.model.finding import Finding
-from warplens.proof import result_file
 from warplens.proof.applying import with_proofs
-from warplens.proof.result_file import ProofResult
+from warplens_run.formats import proof_result as result_file
+from warplens_run.formats.proof_result import ProofResult
 
 
 def with_variant(proof: ProofResult, code: str, name: str) -> ProofResult:

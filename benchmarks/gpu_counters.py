@@ -27,9 +27,9 @@ import torch
 from torch import nn
 
 from gpu_models import GPT, Size
-from warplens.capture.bundle import Staging
-from warplens.capture.counters.process import CounterProcess, torch_gpus
-from warplens.nvml import devices
+from warplens_run.base.nvml import devices
+from warplens_run.counters.process import CounterProcess, torch_gpus
+from warplens_run.formats.bundle import Staging
 
 SIZE = Size(layers=12, width=768, heads=12, vocabulary=50304, length=1024)
 TURNS = 12

@@ -24,8 +24,8 @@ import torch
 import warplens
 from gpu_models import GPT, TINY, ConvNet, Decoder, Size
 from gpu_run import NeedsCudaError, Run, attempt
-from warplens.capture.session import marks_own_steps
-from warplens.capture.workloads.marks import decode_mark
+from warplens_run.capture.session import marks_own_steps
+from warplens_run.workloads.marks import decode_mark
 
 STEPS = 5
 WARMUPS = 3

@@ -26,7 +26,7 @@ from torch.nn import functional
 import warplens
 from gpu_models import GPT, TINY, ConvNet, Size
 from gpu_run import Run, attempt
-from warplens.capture.session import marks_own_steps
+from warplens_run.capture.session import marks_own_steps
 
 WAIT, STEPS = 3, 2
 Step = Callable[[], Any]

@@ -69,7 +69,7 @@ def recorder_cost(step: Callable[[], Any]) -> dict[str, float]:
     import torch
 
     from triton_model import gate
-    from warplens.capture.triton_launches import LaunchRecorder
+    from warplens_run.capture.triton_launches import LaunchRecorder
 
     x = torch.zeros(1024, device="cuda")
     out = torch.empty_like(x)
@@ -107,8 +107,8 @@ def recorder_cost(step: Callable[[], Any]) -> dict[str, float]:
 def plan(out: Path) -> None:
     import warplens
     from warplens.planning import make_plan
-    from warplens.replay import plan_file
     from warplens.replay.script import unit_script
+    from warplens_run.formats import replay_plan as plan_file
 
     for name in WORKLOADS:
         path = out / f"{name}.warplens"
@@ -136,10 +136,10 @@ def run(out: Path) -> int:
 
 
 def run_one(out: Path, name: str) -> bool:
-    from warplens.replay import plan_file
-    from warplens.replay.result_sums import replayed_ns, traced_ns
-    from warplens.replay.running.options import RunOptions
-    from warplens.replay.running.supervisor import run_plan
+    from warplens_run.formats import replay_plan as plan_file
+    from warplens_run.formats.result_sums import replayed_ns, traced_ns
+    from warplens_run.replay.options import RunOptions
+    from warplens_run.replay.supervisor import run_plan
 
     path = out / f"{name}.plan.json"
     units = plan_file.load(path).units

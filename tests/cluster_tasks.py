@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from warplens.errors import FormatError
+from warplens_run.base.errors import FormatError
 
 
 def double(number: int) -> int:

@@ -154,9 +154,9 @@ def warm_compiler() -> Iterator[None]:
 @pytest.fixture
 def warm_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units of plans run, and answers to puzzles are checked, in processes that need not load PyTorch anew."""
-    from warplens.proof.running import compared_outputs
     from warplens.puzzles import child
-    from warplens.replay.running import process
+    from warplens_run.proof import compared_outputs
+    from warplens_run.replay import process
 
     for module in (process, compared_outputs, child):
         monkeypatch.setattr(module, "subprocess", warm_python.WarmSubprocess(warm_python.TORCH))

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from warplens.capture.counters.sampling import Sampler, run
-from warplens.capture.counters.sensors import Sensors
-from warplens.files import write_whole
-from warplens.nvml.devices import NoNvmlError, NvmlGpu
+from warplens_run.base.files import write_whole
+from warplens_run.base.nvml.devices import NoNvmlError, NvmlGpu
+from warplens_run.counters.sampling import Sampler, run
+from warplens_run.counters.sensors import Sensors
 
 POWER_LIMIT = 0x4
 SAMPLED = "sampled"

@@ -13,9 +13,9 @@ import torch
 import user_kernels
 from support import kernel, launch
 from triton_stub import stubbed
-from warplens.bundle_files import TRACE
-from warplens.capture.bundle import Staging
-from warplens.capture.triton_launches import LaunchRecorder
+from warplens_run.capture.triton_launches import LaunchRecorder
+from warplens_run.formats.bundle import Staging
+from warplens_run.formats.bundle_files import TRACE
 
 Event = tuple[str, tuple[int, ...], int]
 """Name, grid and threads of a kernel on the GPU."""

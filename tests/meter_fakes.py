@@ -6,7 +6,7 @@ import math
 import random
 from dataclasses import dataclass, field
 
-from warplens.replay.meter import MeterError, Timing
+from warplens_run.meter import MeterError, Timing
 
 READ_SECONDS = 20e-6
 

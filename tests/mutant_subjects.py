@@ -41,15 +41,16 @@ from replay_plans import add, tensor
 from replay_plans import plan as replay_plan
 from replay_plans import unit as replay_unit
 from support import ROOT, SAMPLES
-from warplens.bundle_files import EXECUTION_TRACE, MANIFEST
 from warplens.native_library import SWITCH
 from warplens.planning import make_plan
-from warplens.proof import plan_file as proof_plans
-from warplens.proof import result_file as proofs
-from warplens.proof.plan_file import Experiment, ProofPlan, Swap, UnitCalls, Variant
-from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, Side, SwapResult, VariantResult
-from warplens.replay import plan_file, result_file
 from warplens.replay.script import unit_script
+from warplens_run.formats import proof_plan as proof_plans
+from warplens_run.formats import proof_result as proofs
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.formats import replay_result as result_file
+from warplens_run.formats.bundle_files import EXECUTION_TRACE, MANIFEST
+from warplens_run.formats.proof_plan import Experiment, ProofPlan, Swap, UnitCalls, Variant
+from warplens_run.formats.proof_result import Difference, ExperimentResult, ProofResult, Side, SwapResult, VariantResult
 
 FOLDER = ROOT / "samples"
 MAIN = "mutant"

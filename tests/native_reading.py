@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from warplens import native_library
-from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import SIDE_FRAMES, Meta, Trace
 from warplens.readers.kineto import events, native, reader
+from warplens_run.base.errors import FormatError
 
 HANDED_OVER = "handed over"
 SAME = "same"

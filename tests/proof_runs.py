@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from replay_plans import plan as replay_plan
-from warplens.proof import plan_file, result_file
-from warplens.proof.plan_file import Experiment, ProofPlan, Variant
-from warplens.proof.running.supervisor import run_proof
-from warplens.replay.plan_file import Unit
-from warplens.replay.running.options import Progress, RunOptions
+from warplens_run.formats import proof_plan as plan_file
+from warplens_run.formats import proof_result as result_file
+from warplens_run.formats.proof_plan import Experiment, ProofPlan, Variant
+from warplens_run.formats.replay_plan import Unit
+from warplens_run.proof.supervisor import run_proof
+from warplens_run.replay.options import Progress, RunOptions
 
 OPTIONS = RunOptions(device="cpu", min_repeats=2, max_repeats=2)
 

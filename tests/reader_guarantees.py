@@ -15,13 +15,13 @@ import polars as pl
 from damage import scrambled
 from mutations import zip_of
 from support import differences
-from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.check import self_check
 from warplens.model.kinds import KINDS
 from warplens.model.quality import WARNING
 from warplens.model.trace import SIDE_FRAMES, Trace
 from warplens.readers import cache, inputs
+from warplens_run.base.errors import FormatError
 
 DISGUISES: tuple[tuple[str, Callable[[bytes], bytes]], ...] = (
     ("no extension at all", bytes),

@@ -6,8 +6,18 @@ import math
 from pathlib import Path
 from typing import Any
 
-from warplens.replay import plan_file
-from warplens.replay.plan_file import DTYPES, Argument, Fill, Kernel, ReplayPlan, Storage, TensorView, Times, Unit
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.formats.replay_plan import (
+    DTYPES,
+    Argument,
+    Fill,
+    Kernel,
+    ReplayPlan,
+    Storage,
+    TensorView,
+    Times,
+    Unit,
+)
 
 
 def times(ns: int = 1000, count: int = 1) -> Times:

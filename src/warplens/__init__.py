@@ -14,11 +14,8 @@ from warplens_run import __version__ as __version__
 
 if TYPE_CHECKING:
     from warplens.api import diff, open, open_ranks, report
-    from warplens.capture.scopes import enter_scope, exit_scope, scope
-    from warplens.capture.session import activate, deactivate, finalize, profile, start, step
     from warplens.categories import Rule
     from warplens.compat import TreePerfAnalyzer, generate_perf_report_pytorch
-    from warplens.errors import FormatError, MissingExtra, UsageError, WarplensError
     from warplens.model.finding import Finding
     from warplens.model.table import Table
     from warplens.model.trace import Trace
@@ -31,8 +28,11 @@ if TYPE_CHECKING:
     from warplens.profiles.opened import Opened
     from warplens.profiles.replay import OpenedReplay
     from warplens.profiles.trace import Profile
-    from warplens.proof.trying.watched import watch
-    from warplens.replay.meter.window import energy
+    from warplens_run.base.errors import FormatError, MissingExtra, UsageError, WarplensError
+    from warplens_run.capture.scopes import enter_scope, exit_scope, scope
+    from warplens_run.capture.session import activate, deactivate, finalize, profile, start, step
+    from warplens_run.meter.window import energy
+    from warplens_run.trying.watched import watch
 
 _HOMES = {
     # public name: the module it lives in; nothing is imported before it is asked for
@@ -51,25 +51,25 @@ _HOMES = {
     "Rule": "warplens.categories",
     "TreePerfAnalyzer": "warplens.compat",
     "generate_perf_report_pytorch": "warplens.compat",
-    "FormatError": "warplens.errors",
-    "MissingExtra": "warplens.errors",
-    "UsageError": "warplens.errors",
-    "WarplensError": "warplens.errors",
+    "FormatError": "warplens_run.base.errors",
+    "MissingExtra": "warplens_run.base.errors",
+    "UsageError": "warplens_run.base.errors",
+    "WarplensError": "warplens_run.base.errors",
     "Finding": "warplens.model.finding",
     "Table": "warplens.model.table",
     "Trace": "warplens.model.trace",
     "Tree": "warplens.model.tree",
-    "start": "warplens.capture.session",
-    "deactivate": "warplens.capture.session",
-    "activate": "warplens.capture.session",
-    "finalize": "warplens.capture.session",
-    "step": "warplens.capture.session",
-    "profile": "warplens.capture.session",
-    "scope": "warplens.capture.scopes",
-    "enter_scope": "warplens.capture.scopes",
-    "exit_scope": "warplens.capture.scopes",
-    "energy": "warplens.replay.meter.window",
-    "watch": "warplens.proof.trying.watched",
+    "start": "warplens_run.capture.session",
+    "deactivate": "warplens_run.capture.session",
+    "activate": "warplens_run.capture.session",
+    "finalize": "warplens_run.capture.session",
+    "step": "warplens_run.capture.session",
+    "profile": "warplens_run.capture.session",
+    "scope": "warplens_run.capture.scopes",
+    "enter_scope": "warplens_run.capture.scopes",
+    "exit_scope": "warplens_run.capture.scopes",
+    "energy": "warplens_run.meter.window",
+    "watch": "warplens_run.trying.watched",
     "trace_kernel": "warplens.profiles.kernel_trace",
 }
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.analyses import Options
-from warplens.errors import FormatError, UsageError
 from warplens.hardware import gpu_named, load_gpu_file
 from warplens.model.call_paths import CallPaths
 from warplens.model.table import Table
@@ -29,7 +28,8 @@ from warplens.profiles.options import OF_ONE_TRACE, parse_size, split_rules
 from warplens.profiles.reading import read, read_light, read_with_light
 from warplens.profiles.trace import TABLE_NAMES, Profile
 from warplens.ranks.finding_files import captured_trace, is_job_folder
-from warplens.units import listed
+from warplens_run.base.errors import FormatError, UsageError
+from warplens_run.base.units import listed
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from warplens.profiles.job import JobProfile
     from warplens.profiles.opened import Opened
     from warplens.profiles.options import OpenOptions, Rules
-    from warplens.proof.result_file import ProofResult
     from warplens.readers.bundle.memory import StoredMemory
-    from warplens.replay.result_file import ReplayResult
+    from warplens_run.formats.proof_result import ProofResult
+    from warplens_run.formats.replay_result import ReplayResult
 
 
 def open(
@@ -249,7 +249,7 @@ def _counters(pages: Sequence[Path], max_bytes: int) -> tuple[Table, ...]:
 
 def _replayed(path: Path, trace: Trace) -> ReplayResult:
     """The result of a replay, which must be one of this trace."""
-    from warplens.replay import result_file  # its records cost more to define than a small trace to read
+    from warplens_run.formats import replay_result as result_file
 
     result = result_file.load(path)
     if result.gpu_ns != int(trace.events["dur_ns"].gather(trace.gpu_rows).sum()):
@@ -260,7 +260,7 @@ def _replayed(path: Path, trace: Trace) -> ReplayResult:
 
 def _proof(path: Path, trace: Trace) -> ProofResult:
     """What experiments measured, which must be for this trace's findings."""
-    from warplens.proof import result_file
+    from warplens_run.formats import proof_result as result_file
 
     result = result_file.load(path)
     if result.content_hash != trace.meta.content_hash:

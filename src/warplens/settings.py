@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
 
 PROJECT_FILE: Final = "warplens.toml"
 DEFAULT: Final = "default"
@@ -47,7 +47,7 @@ def _text(value: object, folder: Path) -> str | None:
 
 
 def _duration(value: object, folder: Path) -> str | None:
-    from warplens.units import parse_duration
+    from warplens_run.base.units import parse_duration
 
     try:
         return value if isinstance(value, str) and parse_duration(value) >= 0 else None

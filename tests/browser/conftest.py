@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from page_profiles import opened_once
-from warplens.files import write_whole
 from warplens.outputs.html import page_bytes
+from warplens_run.base.files import write_whole
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = [

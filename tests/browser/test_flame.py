@@ -22,7 +22,7 @@ from warplens.cli import main
 from warplens.model.inverted import inverted
 from warplens.model.tree import Tree
 from warplens.outputs.flamegraph import folded_bytes
-from warplens.printable import clean
+from warplens_run.base.printable import clean
 
 Show = Callable[..., Any]
 Written = Callable[[Path], Path]

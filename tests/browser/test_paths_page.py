@@ -18,8 +18,8 @@ from support import ROOT
 from warplens.cli import main
 from warplens.model.inverted import inverted
 from warplens.model.tree import Floats, Tree
-from warplens.printable import clean
 from warplens.profiles.call_paths import PathsProfile
+from warplens_run.base.printable import clean
 
 Show = Callable[..., Any]
 Written = Callable[[Path], Path]

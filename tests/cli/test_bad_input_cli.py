@@ -15,8 +15,8 @@ from damage import text_of, work
 from mutations import zip_of
 from support import HANG_SECONDS, ROOT, RunInside
 from warplens.cli import main
-from warplens.cli.printing import command_line
 from warplens.profiles.trace import TABLE_NAMES
+from warplens_run.cli.printing import command_line
 
 SOUND = text_of(work())
 NOT_ROOT = 65534

@@ -12,7 +12,7 @@ import warplens
 from make_ranks import Fault, Grid, JobSpec, make_job
 from support import ROOT
 from warplens.cli import main
-from warplens.units import format_ms
+from warplens_run.base.units import format_ms
 
 pytestmark = pytest.mark.usefixtures("one_cache")
 NCCL4 = ROOT / "samples" / "ranks" / "nccl4"

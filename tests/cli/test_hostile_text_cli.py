@@ -13,8 +13,8 @@ import pytest
 
 from hostile_files import EVIL, EVIL_NAME, SAMPLES, hostile, hostile_bundle, hostile_job, hostile_json, hostile_trace
 from support import HANG_SECONDS, ROOT
-from warplens.cli.verb import Verb, VerbGroup
 from warplens.cli.verbs import all_verbs
+from warplens_run.cli.verb import Verb, VerbGroup
 
 MARK = "=====>"
 RUNNER = """
@@ -51,9 +51,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _proof() -> object:
     """A proof as `prove run` writes it, each of its texts hostile."""
-    from warplens.proof import result_file
-    from warplens.proof.result_file import ExperimentResult, ProofResult, VariantResult
-    from warplens.replay.records import encode
+    from warplens_run.formats import proof_result as result_file
+    from warplens_run.formats.proof_result import ExperimentResult, ProofResult, VariantResult
+    from warplens_run.formats.records import encode
 
     variants = (VariantResult("TF32", "failed", failures=("no memory",)),)
     result = ProofResult("id", "trace", "hash", "H200", (

@@ -18,9 +18,9 @@ from page_reader import PageData
 from support import ROOT
 from warplens.cli import build_parser, main
 from warplens.cli.explaining.topics import all_tables
-from warplens.cli.verb import Verb, VerbGroup
 from warplens.cli.verbs import all_verbs
 from warplens.ranks.tables import JOB_TABLES
+from warplens_run.cli.verb import Verb, VerbGroup
 
 NCCL4 = ROOT / "samples" / "ranks" / "nccl4"
 pytestmark = pytest.mark.usefixtures("one_cache")

@@ -10,8 +10,8 @@ import pytest
 from page_reader import PageData
 from support import ROOT
 from warplens.cli import main
-from warplens.errors import WarplensError
 from warplens.kernel_lab.cuda import toolkit
+from warplens_run.base.errors import WarplensError
 
 try:
     TOOLKIT = toolkit.require_toolkit()

@@ -11,9 +11,9 @@ import pytest
 
 from support import ROOT, SAMPLES
 from warplens.cli import main
-from warplens.cli.printing import print_err
 from warplens.cli.verbs import all_verbs
-from warplens.outputs.text import cell_width
+from warplens_run.base.text import cell_width
+from warplens_run.cli.printing import print_err
 
 pytestmark = pytest.mark.usefixtures("one_cache")
 TRACES = [path for path in SAMPLES if path.name in ("gpt2_train_step.json.gz", "cpu_mlp_train.json.gz")] + [

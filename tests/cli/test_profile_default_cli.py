@@ -109,7 +109,7 @@ def test_frames_are_those_of_steps_and_not_of_imports(tmp_path: Path) -> None:
 def test_of_a_program_without_steps_a_part_is_recorded_and_said(tmp_path: Path) -> None:
     done = run(tmp_path, """
         import time, torch
-        from warplens.capture import step_search
+        from warplens_run.capture import step_search
         step_search.SEARCH_SECONDS = 0.2
         begin = time.monotonic()
         while time.monotonic() < begin + 2:

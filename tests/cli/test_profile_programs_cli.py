@@ -132,7 +132,7 @@ def test_scopes_of_threads(tmp_path: Path) -> None:
         thread.join()
         with warplens.scope("in the main one", {"n": 1}):
             torch.ones(2) * 2
-        if warplens.capture.session._sessions:
+        if warplens_run.capture.session._sessions:
             warplens.deactivate()
             warplens.activate()
     """
@@ -231,7 +231,7 @@ def test_a_long_run_is_folded_in_pieces_inside_its_scopes(tmp_path: Path) -> Non
     """No mark and no scope that ends: the pieces end by the clock, and each is shown inside the scope it ran in."""
     done = run(tmp_path, """
         import time, torch, warplens
-        from warplens.capture import session, torch_backend
+        from warplens_run.capture import session, torch_backend
         torch_backend.PIECE_SECONDS = torch_backend.LONGEST_SECONDS = 0.1
         (recorded,) = session._sessions.values()
         folded = recorded.backend._folder
@@ -256,7 +256,7 @@ def test_a_bundle_that_cannot_be_written_is_one_line_and_the_status_stays(
 ) -> None:
     done = run(tmp_path, f"""
         import sys, torch
-        from warplens.capture import bundle
+        from warplens_run.capture import bundle
         def full(*args):
             raise OSError(28, "No space left on device")
         bundle.compress_trace = full
@@ -272,14 +272,14 @@ def test_a_bundle_that_cannot_be_written_is_one_line_and_the_status_stays(
 def test_a_failure_in_the_midst_of_the_program_does_not_end_it(tmp_path: Path) -> None:
     done = run(tmp_path, """
         import torch, warplens
-        from warplens.capture import torch_backend
+        from warplens_run.capture import torch_backend
         torch_backend.PIECE_SECONDS = 0.0
         def broken(self, path):
             raise RuntimeError("no more")
         with warplens.scope("kept", {"n": 1}):
             torch.ones(2) + 1
         torch.profiler._KinetoProfile.export_chrome_trace = broken
-        while not warplens.capture.session._sessions[1].backend._failure:
+        while not warplens_run.capture.session._sessions[1].backend._failure:
             with warplens.scope("lost", {"n": 1}):
                 torch.ones(2) + 1
         print("the program ends")

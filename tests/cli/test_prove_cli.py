@@ -10,7 +10,7 @@ import pytest
 import warplens
 from support import ROOT
 from warplens.cli import main
-from warplens.proof.result_file import DONE, ExperimentResult, ProofResult, Side, SwapResult, VariantResult, save
+from warplens_run.formats.proof_result import DONE, ExperimentResult, ProofResult, Side, SwapResult, VariantResult, save
 
 TRACE = str(ROOT / "samples" / "faults" / "odd_vocab.before.json.gz")
 HEALTHY = str(ROOT / "samples" / "faults" / "healthy_infer.after.json.gz")
@@ -64,8 +64,15 @@ def test_another_file_is_one_line(words: list[str], message: str, tmp_path: Path
 
 
 def test_what_was_measured_is_shown_as_text_and_rows(tmp_path: Path, capsys: Captured) -> None:
-    from warplens.proof import result_file
-    from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, Side, SwapResult, VariantResult
+    from warplens_run.formats import proof_result as result_file
+    from warplens_run.formats.proof_result import (
+        Difference,
+        ExperimentResult,
+        ProofResult,
+        Side,
+        SwapResult,
+        VariantResult,
+    )
 
     swaps = (SwapResult(Side(15.4e6, 5.1), Side(2.94e6, 1.0), Difference(False, 0.5, 1e-3)),)
     variants = (

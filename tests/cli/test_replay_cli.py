@@ -12,7 +12,8 @@ import pytest
 from page_reader import PageData
 from support import HANG_SECONDS, ROOT
 from warplens.cli import main
-from warplens.replay import plan_file, result_file
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.formats import replay_result as result_file
 
 BLOOM = ROOT / "samples" / "kineto" / "bloom_prefill.json.gz"
 MLP = ROOT / "samples" / "execution_trace" / "mlp_train.json.gz"

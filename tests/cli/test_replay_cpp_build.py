@@ -21,11 +21,13 @@ import pytest
 
 from replay_plans import listed, plan, storage, tensor, unit, value
 from support import HANG_SECONDS
-from warplens.replay import cpp, plan_file, result_file
-from warplens.replay.plan_file import Fill, KernelSource, ReplayPlan, Rest, SourceKernel, Storage, Unit
-from warplens.replay.result_file import ReplayResult, UnitResult
-from warplens.replay.running import safe_values
-from warplens.replay.running.text import summary_lines
+from warplens.replay import cpp
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.formats import replay_result as result_file
+from warplens_run.formats.replay_plan import Fill, KernelSource, ReplayPlan, Rest, SourceKernel, Storage, Unit
+from warplens_run.formats.replay_result import ReplayResult, UnitResult
+from warplens_run.replay import safe_values
+from warplens_run.replay.text import summary_lines
 
 NORM = (
     "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
@@ -275,8 +277,8 @@ def in_python(each: Unit) -> list[tuple[str, float]]:
     """The outputs as the Python runner's own inputs and call give them, told as --describe tells them."""
     import torch
 
-    from warplens.replay.running.calls import bind, combinations, resolve
-    from warplens.replay.running.inputs import Inputs
+    from warplens_run.replay.calls import bind, combinations, resolve
+    from warplens_run.replay.inputs import Inputs
 
     cpu = torch.device("cpu")
     inputs = Inputs.build(each, cpu, 0)

@@ -9,8 +9,8 @@ import pytest
 from replay_plans import add, saved, unit
 from support import HANG_SECONDS, ROOT
 from warplens.cli import main
-from warplens.replay import result_file
-from warplens.replay.result_file import ReplayResult, Traced, UnitResult
+from warplens_run.formats import replay_result as result_file
+from warplens_run.formats.replay_result import ReplayResult, Traced, UnitResult
 
 BLOOM = ROOT / "samples" / "kineto" / "bloom_prefill.json.gz"
 UNITS = (UnitResult("u1", "aten::relu", 2, Traced(10, 5.0, 5.0, 5.0), "refused", "no inputs"),)

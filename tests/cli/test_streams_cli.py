@@ -13,8 +13,8 @@ import pytest
 
 from support import HANG_SECONDS, ROOT, SAMPLES, RunInside, run_python
 from warplens.cli import build_parser, main
-from warplens.cli.verb import Verb, VerbGroup
 from warplens.cli.verbs import all_verbs
+from warplens_run.cli.verb import Verb, VerbGroup
 
 TRACE = next(path for path in SAMPLES if path.name == "cudagraph_infer.json.gz")
 OTHER = next(path for path in SAMPLES if path.name == "resnet50_train.json.gz")

@@ -17,7 +17,8 @@ from support import tiny_disk
 from survival import TRACE, command, error_lines, finished, half_written, interrupted, is_whole, left
 from warplens.cli import main
 from warplens.outputs.sheet_rows import RowSheet
-from warplens.replay import cpp, plan_file
+from warplens.replay import cpp
+from warplens_run.formats import replay_plan as plan_file
 
 
 @pytest.fixture(scope="module")

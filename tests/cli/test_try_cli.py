@@ -16,8 +16,8 @@ import pytest
 import warm_python
 from support import ROOT
 from warplens.cli import main
-from warplens.errors import UsageError
-from warplens.proof.trying import processes
+from warplens_run.base.errors import UsageError
+from warplens_run.trying import processes
 
 PROGRAM = """
 import atexit, os, sys, torch, warplens

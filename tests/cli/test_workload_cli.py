@@ -18,8 +18,8 @@ TINY = ("--tiny", "--device", "cpu", "--iterations", "2")
 RANK_SCRIPT = """
 import runpy, sys
 import torch
-from warplens.capture.workloads import run
-from warplens.capture.workloads.inputs import make_feed
+from warplens_run.workloads import run
+from warplens_run.workloads.inputs import make_feed
 
 folder, make_iteration = sys.argv[1], run.make_iteration
 
@@ -166,10 +166,10 @@ def test_two_ranks_say_what_one_says(torch: Any, tmp_path: Path, capsys: pytest.
     row = run_on_ranks(tmp_path, 2, "vicuna-7b", *TINY, "--shape-log", str(log))
     assert (row["tp"], row["device"], row["parameters"]) == (2, "2 × cpu", 28832)
 
-    from warplens.capture.workloads.build import build
-    from warplens.capture.workloads.inputs import make_feed
-    from warplens.capture.workloads.options import WorkloadOptions, resolve
-    from warplens.capture.workloads.worker import Worker
+    from warplens_run.workloads.build import build
+    from warplens_run.workloads.inputs import make_feed
+    from warplens_run.workloads.options import WorkloadOptions, resolve
+    from warplens_run.workloads.worker import Worker
 
     plan, here = resolve(WorkloadOptions("vicuna-7b", tiny=True), default_dtype="float32"), Worker(torch.device("cpu"))
     alone = build(plan, here)

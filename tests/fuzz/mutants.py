@@ -107,7 +107,7 @@ def judged(number: int, subject: str, files: Any, folder: Path) -> Outcome:
 
 
 def _result(check: Any) -> tuple[str, str]:
-    from warplens.errors import WarplensError
+    from warplens_run.base.errors import WarplensError
 
     try:
         check()
@@ -134,7 +134,7 @@ def _printed() -> str:
 
 def _resident_now() -> int:
     """Of this process; the peak begins anew."""
-    from warplens.machine import return_memory
+    from warplens_run.base.machine import return_memory
 
     return_memory()  # or growth into what earlier mutants left free would not count
     Path("/proc/self/clear_refs").write_text("5")

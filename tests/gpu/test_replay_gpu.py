@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from replay_plans import add, choice, listed, saved, storage, tensor, times, unit, value
-from warplens.replay.plan_file import Fill, Kernel, Unit
-from warplens.replay.result_file import ReplayResult, UnitResult
-from warplens.replay.running.options import RunOptions
-from warplens.replay.running.supervisor import run_plan
+from warplens_run.formats.replay_plan import Fill, Kernel, Unit
+from warplens_run.formats.replay_result import ReplayResult, UnitResult
+from warplens_run.replay.options import RunOptions
+from warplens_run.replay.supervisor import run_plan
 
 
 def has_gpu() -> bool:

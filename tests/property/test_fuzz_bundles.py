@@ -23,7 +23,11 @@ import warplens
 from laws import assert_adds_up, assert_kernels_add_up
 from mutations import TEXT_MUTATIONS, WRONG_VALUES, _places, text_of
 from support import ROOT, ends, kernel, launch, op
-from warplens.bundle_files import (
+from warplens.planning.context import context_of
+from warplens.ranks.file_heads import own_rank
+from warplens.readers import inputs
+from warplens_run.formats.bundle import Staging
+from warplens_run.formats.bundle_files import (
     ENVIRONMENT,
     EXECUTION_TRACE,
     LAUNCHES,
@@ -32,10 +36,6 @@ from warplens.bundle_files import (
     TIMING,
     TRACE,
 )
-from warplens.capture.bundle import Staging
-from warplens.planning.context import context_of
-from warplens.ranks.file_heads import own_rank
-from warplens.readers import inputs
 
 EFFORT = int(os.environ.get("WARPLENS_FUZZ", "1"))
 REAL = ROOT / "samples" / "execution_trace" / "mlp_train.json.gz"

@@ -15,7 +15,7 @@ import pytest
 import warplens
 from damage import WHOLE, figures, read, text_of, warnings_of, work
 from support import kernel, op
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
 
 SOUND = text_of(work())
 WITHOUT_LAST_KERNEL = {"events": 4, "gpu": 1, "gpu_us": 20.0, "busy_us": 20.0, "idle_us": 0.0, "in_op_us": 20.0}

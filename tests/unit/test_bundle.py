@@ -14,11 +14,11 @@ import pytest
 
 import warplens
 from support import SAMPLES
-from warplens.capture.bundle import Staging, compress_trace, is_bundle
 from warplens.cli import main
-from warplens.errors import FormatError, UsageError, WarplensError
 from warplens.readers.bundle import find
 from warplens.readers.bundle.contents import FolderContents, ZipContents
+from warplens_run.base.errors import FormatError, UsageError, WarplensError
+from warplens_run.formats.bundle import Staging, compress_trace, is_bundle
 
 SAMPLE = next(path for path in SAMPLES if path.name == "cudagraph_infer.json.gz")
 FACTS: dict[str, Any] = {
@@ -212,7 +212,7 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path, path: str) -
 
 
 def test_a_text_is_renamed_wherever_the_blocks_of_a_file_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warplens.capture.bundle.BLOCK", 5)
+    monkeypatch.setattr("warplens_run.formats.bundle.BLOCK", 5)
     for before in range(12):
         plain, packed = tmp_path / "plain", tmp_path / "packed.gz"
         plain.write_bytes(b"x" * before + b"Step#12 Step#1")

@@ -13,12 +13,12 @@ import pytest
 
 import warplens
 from support import HANG_SECONDS
-from warplens.capture.launch import script
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.capture.launch import script
 
 DRIVER = """
 import sys
-from warplens.capture.launch import leave, module, script, supervise
+from warplens_run.capture.launch import leave, module, script, supervise
 import os
 process = os.getpid()
 name, *args = sys.argv[1:]

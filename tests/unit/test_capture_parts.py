@@ -18,15 +18,15 @@ import pytest
 
 import warplens
 from support import HANG_SECONDS
-from warplens.capture import environment
-from warplens.capture.bundle import Staging, of_rank
-from warplens.capture.masking import masked, without_secrets
-from warplens.capture.odd_names import PLAIN, OddNames
-from warplens.capture.plan import PlanOptions, RecordingPlan
-from warplens.capture.steps import StepMarks
-from warplens.capture.ticker import Ticker
-from warplens.capture.tree_process import TreeProcess
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.capture import environment
+from warplens_run.capture.masking import masked, without_secrets
+from warplens_run.capture.odd_names import PLAIN, OddNames
+from warplens_run.capture.plan import PlanOptions, RecordingPlan
+from warplens_run.capture.steps import StepMarks
+from warplens_run.capture.ticker import Ticker
+from warplens_run.capture.tree_process import TreeProcess
+from warplens_run.formats.bundle import Staging, of_rank
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 

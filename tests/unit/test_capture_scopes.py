@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from support import HANG_SECONDS
-from warplens.capture import scopes
-from warplens.capture.scopes import enter_scope, exit_scope, scope
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.capture import scopes
+from warplens_run.capture.scopes import enter_scope, exit_scope, scope
 
 
 class Recorder:

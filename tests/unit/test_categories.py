@@ -29,7 +29,7 @@ from warplens.categories import (
     load_categorizer,
     short_name,
 )
-from warplens.errors import FormatError, UsageError, WarplensError
+from warplens_run.base.errors import FormatError, UsageError, WarplensError
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "traces"
 TABLE = Path(__file__).parent / "data" / "kernel_categories.txt"

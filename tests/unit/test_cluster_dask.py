@@ -17,7 +17,7 @@ import cluster_tasks as tasks
 from support import HANG_SECONDS, ROOT, SAMPLES, is_running, wait_until
 from warplens.cluster import Item, Progress, runner_for, sizes
 from warplens.cluster.runner import LocalRunner
-from warplens.errors import UsageError, WarplensError
+from warplens_run.base.errors import UsageError, WarplensError
 
 if not os.environ.get("WARPLENS_CI"):
     pytest.importorskip("distributed", reason="pip install 'warplens[cluster]'")

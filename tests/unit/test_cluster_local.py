@@ -20,12 +20,12 @@ import pytest
 
 import cluster_tasks as tasks
 from support import HANG_SECONDS, ROOT, SAMPLES, is_running, wait_until
-from warplens import machine
 from warplens.cli import rank_progress
 from warplens.cluster import Item, Progress, attempt, processes, runner_for, sizes, unpacked_bytes
 from warplens.cluster.on_dask import task
 from warplens.cluster.runner import LocalRunner
-from warplens.errors import MissingExtra, UsageError, WarplensError
+from warplens_run.base import machine
+from warplens_run.base.errors import MissingExtra, UsageError, WarplensError
 
 MIB = 1 << 20
 

@@ -15,13 +15,13 @@ import pytest
 
 from counter_fakes import SAMPLED, CounterNvml, sensors
 from support import HANG_SECONDS
-from warplens.capture.bundle import Staging
-from warplens.capture.counters import process, sampling
-from warplens.capture.counters.process import CounterProcess, torch_gpus, visible_gpus
-from warplens.capture.counters.sampling import Sampler, run
-from warplens.capture.counters.sensors import READINGS
-from warplens.nvml import library
-from warplens.nvml.devices import NoNvmlError
+from warplens_run.base.nvml import library
+from warplens_run.base.nvml.devices import NoNvmlError
+from warplens_run.counters import process, sampling
+from warplens_run.counters.process import CounterProcess, torch_gpus, visible_gpus
+from warplens_run.counters.sampling import Sampler, run
+from warplens_run.counters.sensors import READINGS
+from warplens_run.formats.bundle import Staging
 
 TESTS = Path(__file__).parents[1]
 ALL = [600.0, 1500, 3201, 99, 40, 61, 10 << 30, 4]
@@ -197,7 +197,7 @@ def test_without_nvml_there_is_a_note(tmp_path: Path, started: Any, monkeypatch:
 
 
 def _has_driver() -> bool:
-    from warplens.nvml.library import open_library
+    from warplens_run.base.nvml.library import open_library
 
     return open_library() is not None
 

@@ -9,7 +9,7 @@ import pytest
 
 import warplens
 from support import ROOT, Opened, RunInside, annotation, kernel, launch, op, write_trace
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
 
 STALL = ROOT / "samples" / "faults" / "dataloader_stall.before.json.gz"
 

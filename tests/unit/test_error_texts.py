@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import warplens
-from warplens.cli.ending import fail
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.cli.ending import fail
 
 ROOMS = ("capture", "categories", "hardware", "planning", "replay")
 FLAG = re.compile(r"(?<![\w-])--[a-z]")

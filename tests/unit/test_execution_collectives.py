@@ -13,11 +13,11 @@ import pytest
 import warplens
 from rank_digests import matches
 from support import SHARED, kernel, launch, op, write_trace
-from warplens.errors import UsageError
 from warplens.model.trace import Trace
 from warplens.profiles.reading import read_rank
 from warplens.readers import inputs
 from warplens.readers.execution_trace import collectives
+from warplens_run.base.errors import UsageError
 
 RANKS = SHARED / "traces" / "ranks"
 CALL = "record_param_comms"

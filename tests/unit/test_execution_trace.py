@@ -17,13 +17,13 @@ from mutations import TEXT_MUTATIONS
 from support import ROOT, Opened, annotation, kernel, launch, op
 from warplens.analyses import Workspace
 from warplens.analyses.work.arguments import HOW_TO_JOIN, NOT_JOINED, arguments
-from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Trace
 from warplens.readers.execution_trace import join as joining
 from warplens.readers.execution_trace.agreement import record_ids
 from warplens.readers.execution_trace.join import join, joined_share
 from warplens.readers.execution_trace.nodes import Nodes, decode_nodes
+from warplens_run.base.errors import FormatError
 
 SAMPLE = ROOT / "samples" / "execution_trace" / "mlp_train.et.json.gz"
 ROOTS = "[pytorch|profiler|execution_trace|{}]"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from support import tiny_disk
-from warplens import files
-from warplens.errors import UsageError, WarplensError
+from warplens_run.base import files
+from warplens_run.base.errors import UsageError, WarplensError
 
 FULL = Path("/dev/full")
 

@@ -16,11 +16,11 @@ import warplens
 from support import ROOT, SAMPLES
 from warplens.analyses.counters import tables
 from warplens.analyses.counters.readings import Series
-from warplens.capture.bundle import Staging
 from warplens.cli import main
-from warplens.errors import UsageError
 from warplens.model.table import Column, Table
 from warplens.outputs.power_text import power_text
+from warplens_run.base.errors import UsageError
+from warplens_run.formats.bundle import Staging
 
 TRACE = next(path for path in SAMPLES if path.name == "gpt2_train_compiled.json.gz")
 WITHOUT_STEPS = next(path for path in SAMPLES if path.name == "resnet50_train.json.gz")

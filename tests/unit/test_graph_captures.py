@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import warplens
-from warplens.capture import graph_captures
-from warplens.capture.bundle import Staging
-from warplens.capture.graph_captures import MOST_BYTES
-from warplens.capture.plan import RecordingPlan
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.capture import graph_captures
+from warplens_run.capture.graph_captures import MOST_BYTES
+from warplens_run.capture.plan import RecordingPlan
+from warplens_run.formats.bundle import Staging
 
 if any(importlib.util.find_spec(name) is None for name in ("torch", "triton")):
     pytest.skip("PyTorch or Triton is not installed", allow_module_level=True)
@@ -27,9 +27,9 @@ import torch
 
 from launch_bundles import product, scale
 from triton_stub import stubbed
-from warplens.capture.torch_backend import TorchBackend
-from warplens.capture.torch_recording import is_enabled
-from warplens.capture.triton_launches import LaunchRecorder
+from warplens_run.capture.torch_backend import TorchBackend
+from warplens_run.capture.torch_recording import is_enabled
+from warplens_run.capture.triton_launches import LaunchRecorder
 
 HANDLE = 0x5EED
 ADD = "aten::add.Tensor"

@@ -16,13 +16,13 @@ import warplens
 from graph_traces import ADD, GEMM, GEMM_2, LAYER, NORM, TRITON, Events, Node, call, capture, eager, replay
 from support import ROOT, Opened, annotation, frame, kernel, op, write_trace
 from warplens.analyses.units.calls import unit_calls
-from warplens.capture.bundle import Staging
 from warplens.cli import main
-from warplens.errors import FormatError, UsageError
 from warplens.model.check import self_check
 from warplens.passes.graphs import aligning
 from warplens.profiles.what_if import scaling
 from warplens.ranks.finding_files import captured_trace
+from warplens_run.base.errors import FormatError, UsageError
+from warplens_run.formats.bundle import Staging
 
 
 def open_pair(folder: Path, replays: Events, *captures: Events, **options: Any) -> warplens.Profile:

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import each_case
-from warplens.errors import UsageError
 from warplens.hardware import DTYPES, UNITS, Gpu, Peak, all_gpus, gpu_named, gpu_of_device, load_gpu_file
 from warplens.hardware.tables import gpu_from_table
+from warplens_run.base.errors import UsageError
 
 GIB = 1024**3
 BY_NAME = {gpu.name: gpu for gpu in all_gpus()}

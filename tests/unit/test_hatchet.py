@@ -14,12 +14,12 @@ import pytest
 
 import warplens
 from support import ROOT, SAMPLES, Opened, kernel, launch, op
-from warplens.errors import UsageError
 from warplens.model.call_paths import CallPaths
 from warplens.model.trace import Meta
 from warplens.model.tree import build_tree
 from warplens.outputs.hatchet import hatchet_bytes
 from warplens.profiles.call_paths import PathsProfile
+from warplens_run.base.errors import UsageError
 
 PROTON = sorted((ROOT / "samples" / "proton").glob("*.hatchet*.gz"))
 OTHERS = [ROOT / "samples" / "ncu" / f"{name}.csv.gz" for name in ("ncu_raw", "kernels_lines")]

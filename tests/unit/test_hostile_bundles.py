@@ -14,10 +14,10 @@ import pytest
 
 import warplens
 from support import ROOT
-from warplens.bundle_files import ENVIRONMENT, EXECUTION_STEP, EXECUTION_TRACE, MANIFEST, TRACE
-from warplens.capture.bundle import Staging, is_bundle
 from warplens.planning.context import context_of
 from warplens.ranks.file_heads import own_rank
+from warplens_run.formats.bundle import Staging, is_bundle
+from warplens_run.formats.bundle_files import ENVIRONMENT, EXECUTION_STEP, EXECUTION_TRACE, MANIFEST, TRACE
 
 REAL = ROOT / "samples" / "execution_trace" / "mlp_train.json.gz"
 CALLS = REAL.with_name("mlp_train.et.json.gz")

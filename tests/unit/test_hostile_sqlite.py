@@ -14,10 +14,10 @@ import pytest
 import warplens
 from nsys_files import BOOT, NsysFile, opened, training_step
 from support import ends
-from warplens.errors import FormatError
 from warplens.readers.shared import sqlite_limits, sqlite_tables
 from warplens.readers.shared.sqlite_limits import SqliteLimits
 from warplens.readers.shared.sqlite_tables import Database
+from warplens_run.base.errors import FormatError
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 ENDLESS = "WITH RECURSIVE endless(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM endless)"

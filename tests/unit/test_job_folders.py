@@ -9,8 +9,8 @@ import pytest
 import warplens
 from damage import text_of, work
 from support import ends
-from warplens.errors import UsageError
 from warplens.ranks.finding_files import rank_files
+from warplens_run.base.errors import UsageError
 
 
 def test_links_back_lead_to_each_folder_once(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from support import ends
-from warplens.errors import FormatError
 from warplens.planning.kernel_archive import python_files
 from warplens.readers.shared import unpack_limit
+from warplens_run.base.errors import FormatError
 
 FILES = {"a/b/one.py": b"x = 1\n", "two.py": b"y = 2\n", "notes.txt": b"no source"}
 SOURCES = {"one.py": b"x = 1\n", "two.py": b"y = 2\n"}

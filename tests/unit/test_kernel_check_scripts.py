@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling import compiling
 from warplens.kernel_lab.compiling.child import kernel_description
@@ -19,6 +18,7 @@ from warplens.kernel_lab.compiling.launching import ScriptLaunch, ScriptLaunches
 from warplens.kernel_lab.compiling.records import ScriptLimits
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.launched import launches_of
+from warplens_run.base.errors import UsageError
 
 pytestmark = pytest.mark.usefixtures("warm_compiler")
 LIBRARY = """\

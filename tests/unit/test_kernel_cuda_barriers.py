@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from support import ROOT
-from warplens.errors import WarplensError
 from warplens.kernel_lab.checking import KernelCheck
 from warplens.kernel_lab.cuda import toolkit
 from warplens.kernel_lab.cuda.checking import check_cuda
 from warplens.kernel_lab.cuda.request import CudaRequest
+from warplens_run.base.errors import WarplensError
 
 try:
     toolkit.require_toolkit()

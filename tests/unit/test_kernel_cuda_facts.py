@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from support import ROOT
-from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.checking import CheckResult, KernelCheck
 from warplens.kernel_lab.comparing import differences
 from warplens.kernel_lab.compiling.targets import TARGETS
@@ -18,6 +17,7 @@ from warplens.kernel_lab.cuda.checking import check_cuda
 from warplens.kernel_lab.cuda.request import CudaRequest
 from warplens.kernel_lab.facts import load_facts, save_facts
 from warplens.kernel_lab.facts.records import KernelFacts
+from warplens_run.base.errors import UsageError, WarplensError
 
 try:
     TOOLKIT = toolkit.require_toolkit()

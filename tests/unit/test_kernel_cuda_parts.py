@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warplens.errors import MissingExtra, UsageError
 from warplens.kernel_lab.cuda import toolkit
 from warplens.kernel_lab.cuda.evaluating import Evaluation
 from warplens.kernel_lab.cuda.flow import EXIT, Flow
@@ -18,6 +17,7 @@ from warplens.kernel_lab.cuda.shared_banks import shared_arrays
 from warplens.kernel_lab.cuda.slicing import ptx_of, report_of, sass_of
 from warplens.kernel_lab.cuda.source import CudaLaunch, CudaSource
 from warplens.kernel_lab.cuda.text import blanked, functions
+from warplens_run.base.errors import MissingExtra, UsageError
 
 SOURCE = """
 // __global__ void hidden(int* x) {}

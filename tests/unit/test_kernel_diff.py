@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from warplens.errors import WarplensError
 from warplens.kernel_lab.comparing import compare
 from warplens.kernel_lab.cuda import toolkit
 from warplens.kernel_lab.cuda.checking import check_cuda
 from warplens.kernel_lab.cuda.request import CudaRequest
 from warplens.kernel_lab.facts.records import KernelFacts
+from warplens_run.base.errors import WarplensError
 
 try:
     TOOLKIT = toolkit.require_toolkit()

@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.loading import load_kernel
 from warplens.puzzles.catalogue import BY_NAME, PUZZLES, after, find
 from warplens.puzzles.checking import check_file, signature_of
@@ -27,6 +26,7 @@ from warplens.puzzles.files import (
     write_starts,
 )
 from warplens.puzzles.records import Report
+from warplens_run.base.errors import UsageError
 
 START_SAYS = {
     # puzzle: kind of its first problem, and words of the explanation

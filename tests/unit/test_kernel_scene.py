@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from kernel_traces import BLOCK, SOURCE, copy_past_the_end, matmul, scaled, trace_of
-from warplens.errors import UsageError
 from warplens.kernel_lab.tracing import scene as scenes
 from warplens.kernel_lab.tracing.records import KernelTrace, Site
 from warplens.kernel_lab.tracing.scene import kernel_scene
 from warplens.kernel_lab.tracing.watching.operands import factor_names, operands_of
 from warplens.outputs.html.kernel_page import kernel_page_bytes, packed_scene
+from warplens_run.base.errors import UsageError
 
 
 def header_of(packed: bytes) -> dict[str, Any]:

@@ -13,7 +13,6 @@ import warm_python
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-from warplens.errors import WarplensError  # noqa: E402
 from warplens.kernel_lab.compiling.child import environment, kernel_description  # noqa: E402
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_stand_in  # noqa: E402
 from warplens.kernel_lab.compiling.importing import package_root  # noqa: E402
@@ -21,6 +20,7 @@ from warplens.kernel_lab.compiling.launching import FAILED, launches  # noqa: E4
 from warplens.kernel_lab.compiling.stand_in_cards import CARDS, DEFAULT  # noqa: E402
 from warplens.kernel_lab.compiling.stand_in_driver import StandInEvent, once  # noqa: E402
 from warplens.kernel_lab.tracing.watching.script import traced_script  # noqa: E402
+from warplens_run.base.errors import WarplensError  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("warm_compiler")
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU nothing stands in for it")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling import artefact_cache, compiling, launching
 from warplens.kernel_lab.compiling.child import environment
 from warplens.kernel_lab.compiling.compiler_repairs import without_lines_in_assembly
@@ -22,6 +21,7 @@ from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.layouts.banks import conflicts
 from warplens.kernel_lab.layouts.memory import shared_offsets
 from warplens.kernel_lab.layouts.registers import register_bases
+from warplens_run.base.errors import UsageError, WarplensError
 
 pytest.importorskip("triton")
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from warplens.errors import FormatError, UsageError
 from warplens.kernel_lab.comparing import compare, regressions
 from warplens.kernel_lab.compiling import child, compiling
 from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_all, compile_many
@@ -22,6 +21,7 @@ from warplens.kernel_lab.suggesting.counterfactual import recompiler
 from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.kernel_lab.suggesting.rules import RULES
 from warplens.kernel_lab.suggesting.suggestions import suggest
+from warplens_run.base.errors import FormatError, UsageError
 
 pytest.importorskip("triton")
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"

@@ -16,9 +16,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from kernels import bias_gelu, histogram, matmul, planted_race, trace_cases  # noqa: E402
-from warplens.errors import FormatError  # noqa: E402
 from warplens.kernel_lab.tracing import TABLES, KernelTrace, load, save, trace  # noqa: E402
 from warplens.kernel_lab.tracing.file import ARRAYS, HEADER  # noqa: E402
+from warplens_run.base.errors import FormatError  # noqa: E402
 
 
 @pytest.fixture(scope="module")

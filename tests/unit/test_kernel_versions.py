@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from support import ROOT
-from warplens.errors import MissingExtra, UsageError, WarplensError
 from warplens.kernel_lab.compiling import compiling, triton_version
 from warplens.kernel_lab.compiling.loading import load_kernel
 from warplens.kernel_lab.compiling.records import CompileAnswer, CompileFailure, CompileOutcome
 from warplens.kernel_lab.compiling.targets import TARGETS
+from warplens_run.base.errors import MissingExtra, UsageError, WarplensError
 
 KERNELS = ROOT / "tests" / "kernels"
 OLD = """\

@@ -15,18 +15,19 @@ import warplens
 from launch_bundles import bundle, product, recorded, scale, seen_by_gpu, softmax
 from support import kernel, launch, op
 from triton_stub import stubbed
-from warplens.bundle_files import LAUNCHES, MANIFEST
 from warplens.planning import make_plan
 from warplens.planning.launched_units import NOT_CERTAIN, touched_by
 from warplens.readers.bundle.launches import MOST_VARIANTS
-from warplens.replay import plan_file, result_file
-from warplens.replay.plan_file import READY, REFUSED, Fill, ReplayPlan, Unit
-from warplens.replay.running.inputs import Inputs
-from warplens.replay.running.launched_units import candidate
-from warplens.replay.running.options import RunOptions
-from warplens.replay.running.source_files import written
-from warplens.replay.running.supervisor import run_plan
-from warplens.replay.triton_passing import Passing, passing_of
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.formats import replay_result as result_file
+from warplens_run.formats.bundle_files import LAUNCHES, MANIFEST
+from warplens_run.formats.replay_plan import READY, REFUSED, Fill, ReplayPlan, Unit
+from warplens_run.replay.inputs import Inputs
+from warplens_run.replay.launched_units import candidate
+from warplens_run.replay.options import RunOptions
+from warplens_run.replay.source_files import written
+from warplens_run.replay.supervisor import run_plan
+from warplens_run.replay.triton_passing import Passing, passing_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 

@@ -8,7 +8,6 @@ import importlib
 import numpy as np
 import pytest
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.accesses import AccessOptions
 from warplens.kernel_lab.layouts.bases import spread
 from warplens.kernel_lab.layouts.cute_text import parse_cute
@@ -16,6 +15,7 @@ from warplens.kernel_lab.layouts.exploring import Exploration, Panel, explore
 from warplens.kernel_lab.layouts.grid import grid_values
 from warplens.kernel_lab.layouts.reading import Tile, read_tile
 from warplens.kernel_lab.layouts.tables import LAYOUT_TABLES
+from warplens_run.base.errors import UsageError
 
 NAMES = (
     "attributes",

@@ -16,12 +16,12 @@ import warplens
 from memory_snapshots import BUILD, FORWARD, MB, MODEL, START_US, Allocator, failed, frame, snapshot, train, written
 from support import ROOT, SHARED, kernel, launch, memory, op
 from warplens.analyses.memory.traced import memory_work
-from warplens.capture.bundle import Staging
 from warplens.cli import main
-from warplens.errors import FormatError
 from warplens.model.memory_snapshot import ACTION
 from warplens.model.table import Column
 from warplens.outputs.summary import render_summary
+from warplens_run.base.errors import FormatError
+from warplens_run.formats.bundle import Staging
 
 RECORDED = sorted([*(SHARED / "traces" / "memory").glob("*.zip"), *(ROOT / "samples" / "memory").glob("*.zip")])
 """Bundles recorded with `warplens profile --memory` on a GPU."""

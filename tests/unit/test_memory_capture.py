@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from warplens.capture.bundle import Staging
-from warplens.capture.memory_history import MOST_ENTRIES, MemoryHistory
-from warplens.capture.plan import RecordingPlan
+from warplens_run.capture.memory_history import MOST_ENTRIES, MemoryHistory
+from warplens_run.capture.plan import RecordingPlan
+from warplens_run.formats.bundle import Staging
 
 if importlib.util.find_spec("torch") is None:
     pytest.skip("PyTorch is not installed", allow_module_level=True)
 
 import torch
 
-from warplens.capture.torch_backend import TorchBackend
+from warplens_run.capture.torch_backend import TorchBackend
 
 SNAPSHOT = {
     "segments": [

@@ -16,9 +16,9 @@ import pytest
 import warplens
 from memory_snapshots import FORWARD, MB, Allocator, snapshot, train, written
 from support import ends
-from warplens.errors import FormatError
 from warplens.readers.memory_snapshot.reader import read
 from warplens.readers.memory_snapshot.unpickling import REFUSED, loads
+from warplens_run.base.errors import FormatError
 
 PLAIN: dict[str, Any] = {
     "numbers": [0, 1, -1, 255, 256, 65_536, -(2**31), 2**40, 2**63, -(2**70), 0.5, True, False, None],

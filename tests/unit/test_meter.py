@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from meter_fakes import FakeGpu, FakeLoop, FakeMeter
 from support import HANG_SECONDS
-from warplens.replay.meter import Idle, MeterError, measure_idle, measure_idles, measure_loop, tick_seconds
-from warplens.replay.meter.estimate import mean_interval, student_95
-from warplens.replay.meter.sampled import SampledMeter
-from warplens.replay.meter.ticks import next_ticks
-from warplens.replay.records import decode, encode
-from warplens.replay.result_file import Energy
+from warplens_run.formats.records import decode, encode
+from warplens_run.formats.replay_result import Energy
+from warplens_run.meter import Idle, MeterError, measure_idle, measure_idles, measure_loop, tick_seconds
+from warplens_run.meter.estimate import mean_interval, student_95
+from warplens_run.meter.sampled import SampledMeter
+from warplens_run.meter.ticks import next_ticks
 
 IDLE = Idle(120.0, 0.5)
 

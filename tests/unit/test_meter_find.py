@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from warplens.nvml import library as nvml_library
-from warplens.nvml.library import FieldValue, Library
-from warplens.replay.meter import MeterError, find_meter, find_meters, why_none
-from warplens.replay.meter.protocols import Absent
+from warplens_run.base.nvml import library as nvml_library
+from warplens_run.base.nvml.library import FieldValue, Library
+from warplens_run.meter import MeterError, find_meter, find_meters, why_none
+from warplens_run.meter.protocols import Absent
 
 Install = Callable[..., "FakeNvml"]
 VARIABLES = (

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from meter_fakes import FakeGpu, FakeMeter
-from warplens.replay.meter import window as window_module
-from warplens.replay.meter.protocols import Absent
-from warplens.replay.meter.window import EnergyWindow, energy
+from warplens_run.meter import window as window_module
+from warplens_run.meter.protocols import Absent
+from warplens_run.meter.window import EnergyWindow, energy
 
 
 def test_a_block_has_joules_seconds_and_watts() -> None:

@@ -10,8 +10,8 @@ import pytest
 import nsys_files
 import warplens
 from support import ROOT
-from warplens.errors import FormatError
 from warplens.readers.proton.events import read_events
+from warplens_run.base.errors import FormatError
 
 
 def test_kernel_facts_that_are_not_utf_8_are_one_line(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 
 from support import ROOT, SAMPLES
-from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.table import Table
 from warplens.model.trace import Meta
 from warplens.readers import registry
 from warplens.readers.ncu import reader as ncu
 from warplens.readers.ncu.values import BYTES, BYTES_PER_S, HERTZ, NS, PLAIN, BadValueError, Cell, value_of
+from warplens_run.base.errors import FormatError
 
 FOLDER = ROOT / "samples" / "ncu"
 RAW = gzip.decompress((FOLDER / "ncu_raw.csv.gz").read_bytes())

@@ -11,11 +11,11 @@ import pytest
 
 import warplens
 from support import ROOT
-from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.trace import Meta
 from warplens.readers import registry
 from warplens.readers.ncu.source_page import launches_of, read_source_page
+from warplens_run.base.errors import FormatError
 
 FOLDER = ROOT / "samples" / "ncu"
 SASS = gzip.decompress((FOLDER / "kernels_sass.csv.gz").read_bytes()).decode()

@@ -13,12 +13,12 @@ import pytest
 
 from damage import scrambled
 from nsys_files import BOOT, GEMM, PID, TID, NsysFile, global_id, opened, summed, training_step
-from warplens.errors import FormatError
 from warplens.model.check import self_check
 from warplens.model.trace import Meta, Trace
 from warplens.passes import run_passes
 from warplens.readers import sqlite_file
 from warplens.readers.shared import sqlite_tables
+from warplens_run.base.errors import FormatError
 
 GPU_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
 

@@ -16,7 +16,7 @@ import pytest
 
 import warplens
 from support import differences, kernel, launch, op
-from warplens.errors import FormatError
+from warplens_run.base.errors import FormatError
 
 EVENTS = [op("aten::mm", 0, 30), launch(5, 2, 1), kernel("sm90_gemm", 20, 9, 1)]
 TEXT = json.dumps({"traceEvents": EVENTS}).encode()

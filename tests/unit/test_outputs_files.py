@@ -14,11 +14,11 @@ import polars as pl
 import pytest
 
 from support import tiny_disk
-from warplens.errors import UsageError, WarplensError
 from warplens.model.table import Column, Table
 from warplens.outputs import OUTPUTS, Document, choose_output, plan_outputs, registry, write
-from warplens.outputs import text as text_module
 from warplens.outputs.document import DocumentKind
+from warplens_run.base import text as text_module
+from warplens_run.base.errors import UsageError, WarplensError
 
 
 def sizes(name: str = "sizes") -> Table:

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from warplens.errors import UsageError
 from warplens.model.table import Column, Table
 from warplens.outputs import render_table
-from warplens.outputs.text import cell_width
-from warplens.printable import clean
+from warplens_run.base.errors import UsageError
+from warplens_run.base.printable import clean
+from warplens_run.base.text import cell_width
 
 KERNEL = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_128x128_32x5_tn_align8>(Params)"
 

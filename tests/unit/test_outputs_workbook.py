@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 
-from warplens.errors import WarplensError
 from warplens.model.table import Column, Table
 from warplens.outputs import Document, sheet_rows, workbook
 from warplens.outputs.workbook import workbook_bytes
+from warplens_run.base.errors import WarplensError
 
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 

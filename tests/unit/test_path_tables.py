@@ -18,11 +18,11 @@ from warplens.analyses.paths.gpu_lookup import gpu_of
 from warplens.analyses.paths.merged_trees import MergedTrees
 from warplens.analyses.paths.tree_display import with_frames, without_subtrees
 from warplens.categories import Rule, load_categorizer
-from warplens.errors import UsageError
 from warplens.hardware import all_gpus
 from warplens.model.call_paths import CallPaths
 from warplens.model.trace import Device, Meta, empty_trace
 from warplens.readers.proton import tree as proton_tree
+from warplens_run.base.errors import UsageError
 
 SAMPLES = ROOT / "samples" / "proton"
 REAL = distinct([*sorted(SAMPLES.glob("*.hatchet.gz")), *sorted((SHARED / "traces" / "proton").glob("*.hatchet.gz"))])

@@ -16,17 +16,17 @@ import pytest
 import warplens
 from support import SAMPLES, run_python
 from warplens.analyses.graph.recording_cost import recording_cost
-from warplens.capture import scopes, torch_backend
-from warplens.capture.bundle import Staging
-from warplens.capture.plain_steps import PlainSteps, wait_for_gpu
-from warplens.capture.plan import RecordingPlan
-from warplens.capture.torch_backend import TorchBackend
-from warplens.capture.torch_phases import RecordingPhases
-from warplens.capture.triton_hook import TritonHook
-from warplens.errors import UsageError
 from warplens.model.trace import Meta
 from warplens.passes import run_passes
 from warplens.readers.kineto.reader import read
+from warplens_run.base.errors import UsageError
+from warplens_run.capture import scopes, torch_backend
+from warplens_run.capture.plain_steps import PlainSteps, wait_for_gpu
+from warplens_run.capture.plan import RecordingPlan
+from warplens_run.capture.torch_backend import TorchBackend
+from warplens_run.capture.torch_phases import RecordingPhases
+from warplens_run.capture.triton_hook import TritonHook
+from warplens_run.formats.bundle import Staging
 
 SAMPLE = next(path for path in SAMPLES if path.name == "resnet50_train.json.gz")
 FACTS: dict[str, Any] = {"status": "complete", "backend": "torch", "command": ["warplens"], "notes": [], "gpu": True}

@@ -23,8 +23,9 @@ from warplens.planning.schemas import parse_schema
 from warplens.planning.triton_units import index_bound
 from warplens.planning.units import with_reuse
 from warplens.readers.kineto.triton_calls import triton_calls
-from warplens.replay import plan_file, records
-from warplens.replay.plan_file import READY, Argument, Kernel, ReplayPlan, Storage, TensorView, Times, Unit
+from warplens_run.formats import records
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.formats.replay_plan import READY, Argument, Kernel, ReplayPlan, Storage, TensorView, Times, Unit
 
 INPUTS = {
     "Input Dims": [[4, 8], [8, 2]],
@@ -455,7 +456,7 @@ def test_switches_and_variables_of_the_run_are_in_the_plan(tmp_path: Path) -> No
 def test_a_plan_sets_no_variable_but_those_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
-    from warplens.replay.running.settings import restore_variables
+    from warplens_run.replay.settings import restore_variables
 
     for name in ("CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "LD_PRELOAD"):
         monkeypatch.delenv(name, raising=False)

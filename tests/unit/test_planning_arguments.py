@@ -13,7 +13,7 @@ from warplens.planning.arguments import CallBuilder, NotReplayable, build, choos
 from warplens.planning.fills import fill_of
 from warplens.planning.recorded import Recorded, RecordedTensor, TracedCall, contiguous, from_arguments, from_spec
 from warplens.planning.schemas import overloads, parse_schema
-from warplens.replay.plan_file import Argument, Fill
+from warplens_run.formats.replay_plan import Argument, Fill
 
 
 def recorded(*values: tuple[Any, str, str]) -> tuple[Recorded, ...]:

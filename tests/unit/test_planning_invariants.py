@@ -11,8 +11,8 @@ from warplens.planning.arguments import CallBuilder, build, choose
 from warplens.planning.invariants import INVARIANTS, KINDS, SIDES
 from warplens.planning.recorded import from_spec
 from warplens.planning.schemas import overloads
-from warplens.replay.plan_file import Unit
-from warplens.replay.records import decode, encode
+from warplens_run.formats.records import decode, encode
+from warplens_run.formats.replay_plan import Unit
 
 torch = pytest.importorskip("torch")
 
@@ -37,9 +37,9 @@ NOTHING: Spec = ([], "", "")
 def called(op: str, *values: Spec) -> dict[str, Any]:
     """Rebuilds the arguments of a recorded call, calls the op on the CPU, and gives them by name, with its `result`."""
     from replay_plans import times
-    from warplens.replay.running.calls import bind, combinations, resolve
-    from warplens.replay.running.inputs import Inputs
-    from warplens.replay.running.values import value_of
+    from warplens_run.replay.calls import bind, combinations, resolve
+    from warplens_run.replay.inputs import Inputs
+    from warplens_run.replay.values import value_of
 
     shapes, types, concrete = (json.dumps([value[place] for value in values]) for place in range(3))
     recorded = from_spec(shapes, types, "", concrete)

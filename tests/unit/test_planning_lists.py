@@ -15,7 +15,7 @@ from warplens.planning import make_plan
 from warplens.planning.multi_tensor import ListLaunches
 from warplens.planning.recorded import RecordedTensor
 from warplens.planning.shards import Sharding
-from warplens.replay.plan_file import READY, Argument, ReplayPlan, Unit
+from warplens_run.formats.replay_plan import READY, Argument, ReplayPlan, Unit
 
 SCALE = (
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"

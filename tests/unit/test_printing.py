@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from support import ROOT
-from warplens.cli import printing, progress
-from warplens.cli.printing import terminal_columns
-from warplens.printable import clean, clean_lines, escape
+from warplens.cli import progress
+from warplens_run.base.printable import clean, clean_lines, escape
+from warplens_run.cli import printing
+from warplens_run.cli.printing import terminal_columns
 
 SOURCE = ROOT / "src" / "warplens"
 PRINTING = re.compile(r"\bprint\(|\bwrite(?:lines)?\(|\bConsole\(")

@@ -10,7 +10,7 @@ import pytest
 
 import warplens
 from support import Opened, RunInside, annotation, kernel, launch, op, write_trace
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
 
 FADD, FFMA = (f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in ("fadd", "ffma"))
 GEMM = "void gemm<float, (lambda at x.cu:3){lambda()#1}>(float*, int)"

@@ -9,11 +9,11 @@ import pytest
 
 import warplens
 from support import ROOT
-from warplens.errors import UsageError
 from warplens.model.finding import Finding
-from warplens.proof import result_file
 from warplens.proof.applying import with_proofs
-from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, Side, SwapResult, VariantResult
+from warplens_run.base.errors import UsageError
+from warplens_run.formats import proof_result as result_file
+from warplens_run.formats.proof_result import Difference, ExperimentResult, ProofResult, Side, SwapResult, VariantResult
 
 TRACE = ROOT / "samples" / "faults" / "fp32_matmul.before.json.gz"
 H200 = "NVIDIA H200"

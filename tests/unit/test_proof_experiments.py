@@ -16,9 +16,7 @@ from support import ROOT, Opened, kernel, launch, op
 from warplens.advice.held_memory import MEMORY_RULES
 from warplens.advice.rank_rules import JOB_RULES
 from warplens.advice.rules import CHECKS
-from warplens.errors import FormatError
 from warplens.profiles.what_if import members
-from warplens.proof import plan_file
 from warplens.proof.experiments import make_proof_plan
 from warplens.proof.experiments.call_runs import CallRun
 from warplens.proof.experiments.chains import _keep_one_type
@@ -34,9 +32,11 @@ from warplens.proof.experiments.unit_edits import (
     with_channels_last,
     with_pinned_memory,
 )
-from warplens.proof.plan_file import ProofPlan
-from warplens.proof.sequence_calls import from_text
-from warplens.replay.plan_file import Argument, Unit
+from warplens_run.base.errors import FormatError
+from warplens_run.formats import proof_plan as plan_file
+from warplens_run.formats.proof_plan import ProofPlan
+from warplens_run.formats.replay_plan import Argument, Unit
+from warplens_run.proof.sequence_calls import from_text
 
 FAULTS = ROOT / "samples" / "faults"
 

@@ -17,16 +17,16 @@ from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual
 from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.kernel_lab.verdicts import FactDifference
-from warplens.proof import plan_file
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.kernel_checks import CheckedKernel, check_kernels, target_of
 from warplens.proof.experiments.kernel_suggestions import suggested_experiments
 from warplens.proof.experiments.launch_changes import KernelSources, change_text, changed_launch, with_first_lines
 from warplens.proof.experiments.source_grids import Tile, grid_with
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.proof.plan_file import ProofPlan
-from warplens.proof.running.compared_outputs import compare_outputs
-from warplens.replay.plan_file import KernelSource, SourceKernel, TracedGpu, Unit
+from warplens_run.formats import proof_plan as plan_file
+from warplens_run.formats.proof_plan import ProofPlan
+from warplens_run.formats.replay_plan import KernelSource, SourceKernel, TracedGpu, Unit
+from warplens_run.proof.compared_outputs import compare_outputs
 
 HEAD = "import triton\nimport triton.language as tl\n\n@triton.jit\n"
 SOURCE = (

@@ -15,15 +15,15 @@ from replay_plans import storage, tensor, unit, value
 from warplens.analyses.workspace import Workspace
 from warplens.model.finding import Finding
 from warplens.model.trace import empty_trace
-from warplens.proof import plan_file
 from warplens.proof.experiments.call_runs import RecordedCalls
 from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
 from warplens.proof.experiments.own_kernels import change_grids
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.proof.plan_file import ProofPlan, Variant
-from warplens.proof.running.compared_outputs import compare_outputs
-from warplens.replay.plan_file import KernelSource, SourceKernel, Unit
+from warplens_run.formats import proof_plan as plan_file
+from warplens_run.formats.proof_plan import ProofPlan, Variant
+from warplens_run.formats.replay_plan import KernelSource, SourceKernel, Unit
+from warplens_run.proof.compared_outputs import compare_outputs
 
 SOURCE = """import triton
 import triton.language as tl

@@ -13,22 +13,22 @@ from proof_runs import OPTIONS, experiment, ran
 from replay_plans import plan as replay_plan
 from replay_plans import storage, tensor, unit, value
 from warplens.analyses.workspace import Workspace
-from warplens.errors import UsageError
 from warplens.model.finding import Finding
 from warplens.model.trace import empty_trace
-from warplens.proof import plan_file
 from warplens.proof.experiments.attention import fused_attention
 from warplens.proof.experiments.call_runs import RecordedCalls
 from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep, merged, most_of
 from warplens.proof.experiments.rules import use_whole_optimizer
 from warplens.proof.experiments.unit_edits import padded, retyped
-from warplens.proof.plan_file import Experiment, ProofPlan, Swap, UnitCalls, Variant
-from warplens.proof.running.compared_outputs import compare_outputs
-from warplens.proof.running.supervisor import run_proof, units_by_settings, units_to_meter
-from warplens.replay.plan_file import Unit
-from warplens.replay.result_file import Time, Traced, UnitResult
-from warplens.replay.running.options import Progress
+from warplens_run.base.errors import UsageError
+from warplens_run.formats import proof_plan as plan_file
+from warplens_run.formats.proof_plan import Experiment, ProofPlan, Swap, UnitCalls, Variant
+from warplens_run.formats.replay_plan import Unit
+from warplens_run.formats.replay_result import Time, Traced, UnitResult
+from warplens_run.proof.compared_outputs import compare_outputs
+from warplens_run.proof.supervisor import run_proof, units_by_settings, units_to_meter
+from warplens_run.replay.options import Progress
 
 PRODUCT = unit("aten::mm", (tensor(0, 10, 6), tensor(1, 6, 7)), (storage(60), storage(42)), id="u1")
 WIDE = padded(PRODUCT, "wide", {6: 8, 7: 64})
@@ -124,7 +124,7 @@ def test_what_ends_the_comparing_process_leaves_the_others(tmp_path: Path, monke
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho \'{"reason": "asked"}\'\nexit 3\n')
     python.chmod(0o755)
-    monkeypatch.setattr("warplens.proof.running.compared_outputs.sys.executable", str(python))
+    monkeypatch.setattr("warplens_run.proof.compared_outputs.sys.executable", str(python))
     swaps = (swap(PRODUCT, WIDE), swap(PRODUCT, NARROW), swap(SUM, SUM))
     plan = ProofPlan(replay_plan(PRODUCT, WIDE, NARROW, SUM), (experiment("WL201", Variant("padded", swaps)),))
     seen: list[str] = []

@@ -11,11 +11,11 @@ import pytest
 
 from proof_runs import experiment, ran
 from replay_plans import storage, tensor, unit, value
-from warplens.errors import FormatError
 from warplens.proof.experiments.sequences import CHAIN, COMPILED_CHAIN, SEQUENCE, separate_calls_unit, sequence_unit
-from warplens.proof.plan_file import Swap, UnitCalls, Variant
-from warplens.proof.sequence_calls import CallSequence, from_text, tensors_among, to_text
-from warplens.replay.plan_file import Argument, Unit
+from warplens_run.base.errors import FormatError
+from warplens_run.formats.proof_plan import Swap, UnitCalls, Variant
+from warplens_run.formats.replay_plan import Argument, Unit
+from warplens_run.proof.sequence_calls import CallSequence, from_text, tensors_among, to_text
 
 torch = pytest.importorskip("torch")
 
@@ -34,7 +34,7 @@ TANH = [*CUBE, pointwise("aten::add.Tensor", tensors=2), pointwise("aten::tanh")
 
 @pytest.fixture(autouse=True)
 def own_ops() -> Iterator[None]:
-    from warplens.proof.running import own_ops, own_sequences
+    from warplens_run.proof import own_ops, own_sequences
 
     assert own_ops.LIBRARY is not None
     own_sequences._made.clear()

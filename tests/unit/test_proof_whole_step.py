@@ -15,11 +15,11 @@ from warplens.proof.experiments.captured_step import can_be_captured
 from warplens.proof.experiments.sequences import SEQUENCE, sequence_unit
 from warplens.proof.experiments.unit_edits import padded
 from warplens.proof.experiments.whole_step import BEFORE, with_change
-from warplens.proof.plan_file import ProofPlan, Swap, UnitCalls, Variant
-from warplens.proof.result_file import DONE, ExperimentResult, ProofResult, Side, SwapResult, VariantResult
-from warplens.proof.running.supervisor import units_by_settings
-from warplens.proof.sequence_calls import from_text
-from warplens.replay.plan_file import Unit
+from warplens_run.formats.proof_plan import ProofPlan, Swap, UnitCalls, Variant
+from warplens_run.formats.proof_result import DONE, ExperimentResult, ProofResult, Side, SwapResult, VariantResult
+from warplens_run.formats.replay_plan import Unit
+from warplens_run.proof.sequence_calls import from_text
+from warplens_run.proof.supervisor import units_by_settings
 
 FAULTS = Path(__file__).resolve().parents[2] / "samples" / "faults"
 

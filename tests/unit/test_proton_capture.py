@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import warplens
-from warplens.capture import proton_backend, session
-from warplens.capture.plan import RecordingPlan
-from warplens.errors import FormatError, UsageError
+from warplens_run.base.errors import FormatError, UsageError
+from warplens_run.capture import proton_backend, session
+from warplens_run.capture.plan import RecordingPlan
 
 Write = Callable[[Path], None]
 NO_LINES = "TRITON_DISABLE_LINE_INFO"

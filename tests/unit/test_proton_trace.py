@@ -15,11 +15,11 @@ import pytest
 from support import ROOT, raw_events
 from warplens.analyses.inside_kernels.regions import regions
 from warplens.analyses.workspace import Workspace
-from warplens.errors import FormatError
 from warplens.model.trace import Meta, Trace
 from warplens.passes import run_passes
 from warplens.profiles.trace import Profile
 from warplens.readers.proton import trace as proton_trace
+from warplens_run.base.errors import FormatError
 
 KERNELS = ROOT / "samples" / "proton" / "trace.chrome_trace.gz"
 INTRA = ROOT / "samples" / "proton" / "intra.chrome_trace.gz"

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from support import ROOT, SHARED, distinct
-from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.trace import Meta
 from warplens.readers.proton import tree as proton_tree
 from warplens.readers.proton.tree import is_msgpack
+from warplens_run.base.errors import FormatError
 
 SAMPLES = ROOT / "samples" / "proton"
 REAL = distinct([*sorted(SAMPLES.glob("*.hatchet.gz")), *sorted((SHARED / "traces" / "proton").glob("*.hatchet.gz"))])

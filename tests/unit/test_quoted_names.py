@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import warplens
 from support import ends
-from warplens.capture.bundle import compress_trace
-from warplens.capture.trace_to_tree import fold_file
 from warplens.native_library import SWITCH
-from warplens.quoted_names import escape_names
+from warplens_run.base.quoted_names import escape_names
+from warplens_run.capture.trace_to_tree import fold_file
+from warplens_run.formats.bundle import compress_trace
 
 HEAD = '{\n  "schemaVersion": 1,\n  "baseTimeNanoseconds": 1790857026000000000,\n  "traceEvents": [\n'
 TAIL = '\n  ],\n  "traceName": "trace.json"\n}\n'

@@ -10,8 +10,8 @@ import pytest
 
 import warplens
 from support import ROOT, Opened, RunInside, annotation, frame, kernel, launch, op
-from warplens.errors import UsageError
 from warplens.model.check import self_check
+from warplens_run.base.errors import UsageError
 
 Event = dict[str, Any]
 STEPS = "samples/faults/dataloader_stall.before.json.gz"

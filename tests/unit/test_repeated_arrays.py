@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import warplens
-from warplens.errors import FormatError
+from warplens_run.base.errors import FormatError
 
 FIRST = '{"ph":"X","cat":"kernel","name":"first","ts":1,"dur":7,"args":{"stream":7}}'
 LAST = '{"ph":"X","cat":"kernel","name":"last","ts":1,"dur":9,"args":{"stream":7}}'

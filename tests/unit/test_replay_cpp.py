@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from replay_plans import add, choice, listed, plan, storage, tensor, unit, value
-from warplens.errors import UsageError
-from warplens.replay import cpp, plan_file
+from warplens.replay import cpp
 from warplens.replay.cpp import literals, readable, schema_text
 from warplens.replay.cpp.values import cpp_type
-from warplens.replay.plan_file import ReplayPlan, Unit
+from warplens_run.base.errors import UsageError
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.formats.replay_plan import ReplayPlan, Unit
 
 ADD = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
 GELU = "aten::gelu(Tensor self, *, str approximate='none') -> Tensor"

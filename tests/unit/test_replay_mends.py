@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from warplens.errors import FormatError
 from warplens.outputs.summary import _replay
 from warplens.planning.fills import fill_of
 from warplens.planning.recorded import Recorded, RecordedTensor, contiguous
 from warplens.planning.values import scalar
-from warplens.replay import plan_file, result_file
-from warplens.replay.plan_file import Argument, Fill, ReplayPlan, Rest, Storage, Times, Unit
-from warplens.replay.records import decode, save_json
-from warplens.replay.result_file import ReplayResult, Traced, UnitResult
-from warplens.replay.running.text import summary
+from warplens_run.base.errors import FormatError
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.formats import replay_result as result_file
+from warplens_run.formats.records import decode, save_json
+from warplens_run.formats.replay_plan import Argument, Fill, ReplayPlan, Rest, Storage, Times, Unit
+from warplens_run.formats.replay_result import ReplayResult, Traced, UnitResult
+from warplens_run.replay.text import summary
 
 
 def held(*shape: int, dtype: str = "int64") -> RecordedTensor:
@@ -174,7 +175,7 @@ def test_a_float_written_as_an_endless_number_is_refused() -> None:
 
 
 def test_a_name_that_is_too_long_is_one_line(tmp_path: Path) -> None:
-    from warplens.errors import WarplensError
+    from warplens_run.base.errors import WarplensError
 
     with pytest.raises(WarplensError, match="cannot write"):
         save_json(tmp_path / ("a" * 256), {})

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from replay_plans import listed, plan, storage, tensor, unit, value
-from warplens.errors import FormatError, UsageError
-from warplens.replay import op_rules, plan_file
-from warplens.replay.plan_file import Argument, ReplayPlan, SourceKernel, TracedGpu, Unit, source_of
 from warplens.replay.script import unit_script
+from warplens_run.base.errors import FormatError, UsageError
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.formats.replay_plan import Argument, ReplayPlan, SourceKernel, TracedGpu, Unit, source_of
+from warplens_run.replay import op_rules
 
 
 def numbers(*sides: int) -> Argument:
@@ -94,10 +95,10 @@ def test_the_cpp_runner_has_the_same_rules() -> None:
 
 torch: Any = pytest.importorskip("torch")
 
-from warplens.replay.running import bounds, imported  # noqa: E402 - they load PyTorch
-from warplens.replay.running.calls import bind, combinations, resolve  # noqa: E402
-from warplens.replay.running.faults import BadUnit, UnitRefused  # noqa: E402
-from warplens.replay.running.inputs import Inputs  # noqa: E402
+from warplens_run.replay import bounds, imported  # noqa: E402 - they load PyTorch
+from warplens_run.replay.calls import bind, combinations, resolve  # noqa: E402
+from warplens_run.replay.faults import BadUnit, UnitRefused  # noqa: E402
+from warplens_run.replay.inputs import Inputs  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -180,8 +181,7 @@ def test_a_result_that_an_op_puts_beyond_its_storage_is_refused() -> None:
 
 
 def test_a_chain_does_not_make_views_by_stride() -> None:
-    from warplens.proof import sequence_calls
-    from warplens.proof.running import own_sequences
+    from warplens_run.proof import own_sequences, sequence_calls
 
     call = sequence_calls.OpCall("aten::as_strided", "", (tensor(0, 4), numbers(64), numbers(1)))
     text = sequence_calls.to_text(sequence_calls.CallSequence((call,), (0,)))

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from replay_plans import choice, listed, storage, tensor, unit, value
-from warplens.replay.plan_file import Argument, Fill, Unit
+from warplens_run.formats.replay_plan import Argument, Fill, Unit
 
 torch = pytest.importorskip("torch")
 
-from warplens.replay.running.calls import OpCall, bind, combinations, resolve  # noqa: E402 - they load PyTorch
-from warplens.replay.running.faults import BadUnit, UnitRefused  # noqa: E402
-from warplens.replay.running.inputs import Inputs  # noqa: E402
-from warplens.replay.running.values import value_of  # noqa: E402
+from warplens_run.replay.calls import OpCall, bind, combinations, resolve  # noqa: E402 - they load PyTorch
+from warplens_run.replay.faults import BadUnit, UnitRefused  # noqa: E402
+from warplens_run.replay.inputs import Inputs  # noqa: E402
+from warplens_run.replay.values import value_of  # noqa: E402
 
 CPU = torch.device("cpu")
 RAMP = Fill("ramp", 0, 1000, 1)

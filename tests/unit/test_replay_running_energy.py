@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import pytest
 
 from replay_plans import add, saved
-from warplens.replay import plan_file, result_file
-from warplens.replay.result_file import Energy, MeterFacts, Time, UnitResult
-from warplens.replay.running import supervisor, wire
-from warplens.replay.running.options import RunOptions
-from warplens.replay.running.process import WorkerGone
-from warplens.replay.running.unit_results import unit_result
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.formats import replay_result as result_file
+from warplens_run.formats.replay_result import Energy, MeterFacts, Time, UnitResult
+from warplens_run.replay import supervisor, wire
+from warplens_run.replay.options import RunOptions
+from warplens_run.replay.process import WorkerGone
+from warplens_run.replay.unit_results import unit_result
 
 METER = MeterFacts("a meter", 0.1, 100.0)
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from replay_plans import storage, tensor, unit
-from warplens.replay.plan_file import DTYPES, Argument, Fill, Storage
+from warplens_run.formats.replay_plan import DTYPES, Argument, Fill, Storage
 
 torch = pytest.importorskip("torch")
 
-from warplens.replay.running import inputs as inputs_module  # noqa: E402 - they load PyTorch
-from warplens.replay.running.faults import BadUnit, UnitRefused  # noqa: E402
-from warplens.replay.running.fills import dtype_of  # noqa: E402
-from warplens.replay.running.inputs import Inputs, check_memory  # noqa: E402
+from warplens_run.replay import inputs as inputs_module  # noqa: E402 - they load PyTorch
+from warplens_run.replay.faults import BadUnit, UnitRefused  # noqa: E402
+from warplens_run.replay.fills import dtype_of  # noqa: E402
+from warplens_run.replay.inputs import Inputs, check_memory  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -67,7 +67,7 @@ def test_a_ramp_climbs_by_its_step_and_stays_at_its_top() -> None:
 
 
 def test_a_ramp_goes_on_from_one_chunk_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warplens.replay.running.fills.CHUNK", 4)
+    monkeypatch.setattr("warplens_run.replay.fills.CHUNK", 4)
     assert filled(10, "int64", Fill("ramp", 0, 100, 1)).tolist() == list(range(10))
 
 

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from replay_plans import choice, storage, tensor, times, unit, value
-from warplens.replay.plan_file import Kernel, ReplayPlan
-from warplens.replay.running import settings, state
-from warplens.replay.running.options import RunOptions
-from warplens.replay.running.same import Launched, difference
-from warplens.replay.running.statistics import more_repeats, quantile, relative_error, summarise
-from warplens.replay.running.widening import narrow_dtypes, widened
+from warplens_run.formats.replay_plan import Kernel, ReplayPlan
+from warplens_run.replay import settings, state
+from warplens_run.replay.options import RunOptions
+from warplens_run.replay.same import Launched, difference
+from warplens_run.replay.statistics import more_repeats, quantile, relative_error, summarise
+from warplens_run.replay.widening import narrow_dtypes, widened
 
 torch = pytest.importorskip("torch")
 
-from warplens.replay.running import choosing, kernels, timing  # noqa: E402 - they load PyTorch
-from warplens.replay.running.caches import Cache  # noqa: E402
-from warplens.replay.running.energy_choice import units_to_meter  # noqa: E402
-from warplens.replay.running.faults import BadUnit  # noqa: E402
-from warplens.replay.running.graphs import calls_per_replay  # noqa: E402
-from warplens.replay.running.inputs import Inputs  # noqa: E402
+from warplens_run.replay import choosing, kernels, timing  # noqa: E402 - they load PyTorch
+from warplens_run.replay.caches import Cache  # noqa: E402
+from warplens_run.replay.energy_choice import units_to_meter  # noqa: E402
+from warplens_run.replay.faults import BadUnit  # noqa: E402
+from warplens_run.replay.graphs import calls_per_replay  # noqa: E402
+from warplens_run.replay.inputs import Inputs  # noqa: E402
 
 CPU = torch.device("cpu")
 

@@ -20,14 +20,15 @@ import warm_python
 import warplens
 from replay_plans import add, choice, plan, saved, storage, tensor, unit, value
 from support import HANG_SECONDS
-from warplens.errors import FormatError, UsageError, WarplensError
-from warplens.replay import plan_file, result_file
-from warplens.replay.plan_file import Fill, KernelSource, Rest, SourceKernel, TracedGpu, Unit
-from warplens.replay.result_file import ReplayResult, UnitResult
-from warplens.replay.running import process, supervisor
-from warplens.replay.running.journal import partial_path
-from warplens.replay.running.options import Progress, RunOptions
-from warplens.replay.running.supervisor import run_plan
+from warplens_run.base.errors import FormatError, UsageError, WarplensError
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.formats import replay_result as result_file
+from warplens_run.formats.replay_plan import Fill, KernelSource, Rest, SourceKernel, TracedGpu, Unit
+from warplens_run.formats.replay_result import ReplayResult, UnitResult
+from warplens_run.replay import process, supervisor
+from warplens_run.replay.journal import partial_path
+from warplens_run.replay.options import Progress, RunOptions
+from warplens_run.replay.supervisor import run_plan
 
 pytest.importorskip("torch")
 
@@ -276,8 +277,8 @@ DRIVER = """
 import signal, sys
 from dataclasses import replace
 from pathlib import Path
-from warplens.replay.running.options import RunOptions
-from warplens.replay.running.supervisor import run_plan
+from warplens_run.replay.options import RunOptions
+from warplens_run.replay.supervisor import run_plan
 signal.signal(signal.SIGINT, signal.default_int_handler)
 folder = Path(sys.argv[1])
 options = RunOptions(device="cpu", min_repeats=6, max_repeats=20, unit_timeout=900, imports=("replaytest_ops",))
@@ -486,7 +487,7 @@ def test_source_in_a_plan_does_not_run_unless_allowed(tmp_path: Path) -> None:
 
 
 def test_the_process_that_supervises_never_loads_pytorch() -> None:
-    code = "import sys; from warplens.replay.running import supervisor, text; print('torch' in sys.modules)"
+    code = "import sys; from warplens_run.replay import supervisor, text; print('torch' in sys.modules)"
     home = str(Path(warplens.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": home}, capture_output=True, text=True, check=True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warplens.replay.result_file import Energy, MeterFacts, ReplayResult, Time, Traced, UnitResult
-from warplens.replay.running.text import short, summary
+from warplens_run.formats.replay_result import Energy, MeterFacts, ReplayResult, Time, Traced, UnitResult
+from warplens_run.replay.text import short, summary
 
 
 def a_time(median_ns: float) -> Time:

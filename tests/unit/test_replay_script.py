@@ -13,11 +13,11 @@ import warplens
 from replay_plans import add, choice, listed, plan, storage, tensor, unit, value
 from support import ROOT
 from warplens.cli import main
-from warplens.errors import UsageError
 from warplens.planning import make_plan
-from warplens.replay.plan_file import READY, Fill, ReplayPlan, Unit
-from warplens.replay.running.inputs import Inputs
 from warplens.replay.script import unit_script
+from warplens_run.base.errors import UsageError
+from warplens_run.formats.replay_plan import READY, Fill, ReplayPlan, Unit
+from warplens_run.replay.inputs import Inputs
 
 FILLS = (
     Fill("constant", 3.0), Fill("ramp", 2.0, 9.0, 2.0), Fill("shares", 17.0, step=5.0), Fill("digits", digits=(4, 2, 7, 1, 4, 1)),
@@ -108,7 +108,7 @@ def test_a_unit_that_cannot_run_says_why(tmp_path: Path, capsys: pytest.CaptureF
         unit_script(made, "u2")
     with pytest.raises(UsageError, match="no unit 'u9'"):
         unit_script(made, "u9")
-    from warplens.replay import plan_file
+    from warplens_run.formats import replay_plan as plan_file
 
     plan_file.save(tmp_path / "plan.json", made)
     assert main(["replay", "script", str(tmp_path / "plan.json"), "--unit", "add", "-o", str(tmp_path / "r.py")]) == 0

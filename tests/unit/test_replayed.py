@@ -20,9 +20,9 @@ from warplens.analyses.units.replayed import (
     replay_units,
 )
 from warplens.profiles.replay import open_replay
-from warplens.replay import result_file
-from warplens.replay.result_file import Energy, MeterFacts, ReplayResult, Time, Traced, UnitResult
-from warplens.replay.result_sums import in_range
+from warplens_run.formats import replay_result as result_file
+from warplens_run.formats.replay_result import Energy, MeterFacts, ReplayResult, Time, Traced, UnitResult
+from warplens_run.formats.result_sums import in_range
 
 
 def timed(median: float) -> Time:

@@ -11,9 +11,9 @@ import pytest
 from damage import scrambled
 from nsys_files import opened
 from rocpd_files import BOOT, ENDING, PID, TID, RocpdFile, training_step
-from warplens.errors import FormatError
 from warplens.model.check import self_check
 from warplens.model.trace import Trace
+from warplens_run.base.errors import FormatError
 
 
 def gpu_rows(trace: Trace) -> list[dict[str, Any]]:

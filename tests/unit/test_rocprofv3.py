@@ -12,7 +12,7 @@ import pytest
 import warplens
 from rocprofv3_files import dispatch, record, tool
 from support import SHARED
-from warplens.errors import FormatError
+from warplens_run.base.errors import FormatError
 
 REAL = SHARED / "traces" / "public" / "rocprofv3_results.json.gz"
 

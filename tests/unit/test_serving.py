@@ -10,7 +10,7 @@ from finding_traces import inputs
 from serving_traces import GEMM, Work, asynchronous, decode_loop, generate_loop, mark, passes, vllm
 from support import ROOT, SHARED, Opened, annotation, frame, kernel, launch, op
 from warplens.analyses.serving.iterations import find_iterations
-from warplens.errors import WarplensError
+from warplens_run.base.errors import WarplensError
 
 SERVING = SHARED / "traces" / "serving"
 

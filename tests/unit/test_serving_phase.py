@@ -8,8 +8,8 @@ import pytest
 import warplens
 from serving_traces import asynchronous, decode_loop
 from support import ROOT, SHARED, Opened, frame, op
-from warplens.errors import UsageError
 from warplens.model.check import self_check
+from warplens_run.base.errors import UsageError
 
 SAMPLE = ROOT / "samples" / "serving" / "bloom_tokens.json.gz"
 SERVING = SHARED / "traces" / "serving"

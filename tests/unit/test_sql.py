@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from support import ends
-from warplens.errors import UsageError
 from warplens.profiles.sql import run_query
 from warplens.profiles.sql_checks import MOST_DEPTH, MOST_TOKENS, check_condition
 from warplens.profiles.sql_text import with_names
+from warplens_run.base.errors import UsageError
 
 KERNELS = pl.DataFrame({"op": ["mm", "mm", "relu"], "total_us": [1.0, 2.0, 4.0], "count": [1, 2, 3]})
 

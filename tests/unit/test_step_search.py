@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from warplens.bundle_files import STEPS_FOUND_BY
-from warplens.capture import step_search, steps
-from warplens.capture.bundle import Staging
-from warplens.capture.forward_watch import ForwardWatch
-from warplens.capture.plan import RecordingPlan
-from warplens.capture.recorded_files import RecordedFiles, RecordedPart
-from warplens.capture.step_search import StepSearch
-from warplens.capture.steps import StepMarks, StepSource
-from warplens.capture.torch_phases import FIRST, MEASURED, START, RecordingPhases
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.capture import step_search, steps
+from warplens_run.capture.forward_watch import ForwardWatch
+from warplens_run.capture.plan import RecordingPlan
+from warplens_run.capture.recorded_files import RecordedFiles, RecordedPart
+from warplens_run.capture.step_search import StepSearch
+from warplens_run.capture.steps import StepMarks, StepSource
+from warplens_run.capture.torch_phases import FIRST, MEASURED, START, RecordingPhases
+from warplens_run.formats.bundle import Staging
+from warplens_run.formats.bundle_files import STEPS_FOUND_BY
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 FORWARD, OPTIMIZER, PROGRAM = StepSource.FORWARD, StepSource.OPTIMIZER, StepSource.PROGRAM

@@ -26,13 +26,13 @@ from warplens.analyses import (
 from warplens.analyses.diff import DIFF_TABLES, pair
 from warplens.analyses.paths import FORMAT_TABLES, PATH_TABLES, PathWorkspace
 from warplens.analyses.units.replayed import REPLAY_TABLES
-from warplens.errors import UsageError
 from warplens.model.call_paths import CallPaths
 from warplens.model.memory_facts import no_memory
 from warplens.model.table_entry import TableEntry
 from warplens.model.trace import empty_trace
 from warplens.readers import inputs
-from warplens.replay.result_file import empty_result
+from warplens_run.base.errors import UsageError
+from warplens_run.formats.replay_result import empty_result
 
 SAMPLES = ROOT / "samples"
 EMPTY = Workspace(empty_trace(), replayed=empty_result(), read_memory=no_memory)

@@ -52,7 +52,7 @@ from warplens.outputs.html.tables import pack_table
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.tabular import csv_bytes, parquet_bytes
 from warplens.outputs.workbook import workbook_bytes
-from warplens.replay.result_file import empty_result, load
+from warplens_run.formats.replay_result import empty_result, load
 
 SAMPLES = ROOT / "samples"
 SHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"

@@ -12,10 +12,10 @@ import pytest
 import warplens
 from damage import text_of, work
 from support import ends
-from warplens.errors import FormatError
 from warplens.planning.kernel_archive import python_files
 from warplens.readers.shared import tar_archive
 from warplens.readers.shared.tar_archive import tar_files
+from warplens_run.base.errors import FormatError
 
 TRACE = text_of(work())
 LONG = "/".join(("d" * 90, "e" * 90, "ü" * 60, "f.json"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from warplens.torch_device import gpu_trouble, runs_on
+from warplens_run.base.torch_device import gpu_trouble, runs_on
 
 WHEEL_OF_CUDA_13 = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "compute_120"]
 LONG_WARNING = "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). Please update …"

@@ -12,7 +12,7 @@ import pytest
 
 import warplens
 from support import SAMPLES, raw_events, real_traces
-from warplens.capture.path_tree import (
+from warplens_run.capture.path_tree import (
     DEEP,
     MOST_LEVELS,
     MOST_NODES,
@@ -22,7 +22,7 @@ from warplens.capture.path_tree import (
     from_hatchet,
     pruned,
 )
-from warplens.capture.trace_to_tree import fold, fold_file, label
+from warplens_run.capture.trace_to_tree import fold, fold_file, label
 
 
 def event(cat: str, name: str, ts: float, dur: float, tid: int = 1, **args: Any) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from support import ROOT, each_case
 from warplens.analyses.paths.gpu_lookup import gpu_of
 from warplens.analyses.paths.node_selection import large_nodes, with_callers
 from warplens.analyses.trees.rates import metric, offered, peak_tflops
-from warplens.errors import UsageError
 from warplens.hardware import all_gpus, gpu_named
 from warplens.model.trace import Meta
 from warplens.model.tree import Tree, build_tree
 from warplens.readers.proton import tree as proton_tree
+from warplens_run.base.errors import UsageError
 
 SAMPLES = ROOT / "samples" / "proton"
 MM = ("matmul_8192_8192_1024", "triton", "matmul_<grid:2048>_<warps:8>_<stages:3>")

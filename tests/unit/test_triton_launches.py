@@ -15,11 +15,11 @@ import warm_python
 import warplens
 from launch_bundles import product, recorded, scale, softmax
 from triton_stub import StubLauncher, stubbed
-from warplens.bundle_files import LAUNCHES
-from warplens.capture.triton_arguments import ArgumentWriter
-from warplens.capture.triton_launches import MOST_VARIANTS, LaunchRecorder
-from warplens.capture.triton_source import NotWritable, module_text
-from warplens.capture.triton_tuning import timed_configs
+from warplens_run.capture.triton_arguments import ArgumentWriter
+from warplens_run.capture.triton_launches import MOST_VARIANTS, LaunchRecorder
+from warplens_run.capture.triton_source import NotWritable, module_text
+from warplens_run.capture.triton_tuning import timed_configs
+from warplens_run.formats.bundle_files import LAUNCHES
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 

@@ -16,10 +16,10 @@ import warplens
 from launch_bundles import bundle, product, recorded, scale
 from replay_plans import plan, storage, tensor, times, unit, value
 from support import SHARED
-from warplens.errors import UsageError
 from warplens.planning import make_plan
-from warplens.replay.plan_file import READY, Kernel, KernelSource, ReplayPlan, SourceKernel, Unit
 from warplens.replay.script import unit_script
+from warplens_run.base.errors import UsageError
+from warplens_run.formats.replay_plan import READY, Kernel, KernelSource, ReplayPlan, SourceKernel, Unit
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 GENERATED = """

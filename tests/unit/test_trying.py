@@ -14,13 +14,13 @@ import pytest
 
 import warplens
 from support import HANG_SECONDS
-from warplens.errors import UsageError, WarplensError
-from warplens.proof.trying import wire
-from warplens.proof.trying.known import FixName
-from warplens.proof.trying.processes import CHILD
-from warplens.proof.trying.results import result_of
-from warplens.proof.trying.syntax import FixVariant, parse_variant, parse_variants
-from warplens.proof.trying.trial import (
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.trying import wire
+from warplens_run.trying.known import FixName
+from warplens_run.trying.processes import CHILD
+from warplens_run.trying.results import result_of
+from warplens_run.trying.syntax import FixVariant, parse_variant, parse_variants
+from warplens_run.trying.trial import (
     MOST_TIMINGS,
     PLAIN,
     SETTLING_STEPS,
@@ -34,7 +34,7 @@ from warplens.proof.trying.trial import (
     TrialPlan,
     Turn,
 )
-from warplens.proof.trying.watched import begin_watching, take_watched
+from warplens_run.trying.watched import begin_watching, take_watched
 
 
 class FakeFix:

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 import torch
 
-from warplens.errors import WarplensError
-from warplens.proof.trying.fixes.attention import ModelAttention
-from warplens.proof.trying.fixes.autocast import Bf16Autocast, WeightsCastOnce, depth, keeps_gradients
-from warplens.proof.trying.fixes.compiled import CompiledModules
-from warplens.proof.trying.fixes.items import DEEPEST, DeferredItems, Later
-from warplens.proof.trying.fixes.layout import ChannelsLast
-from warplens.proof.trying.fixes.loaders import PinnedLoaders, Pinning
-from warplens.proof.trying.fixes.optimizers import FOREACH, OptimizerStep
-from warplens.proof.trying.fixes.protocol import Fix
-from warplens.proof.trying.fixes.switches import Switches, attention_switches
-from warplens.proof.trying.hooks import Compilations, observe_ops
-from warplens.proof.trying.known import KNOWN, FixName, fixes_for
+from warplens_run.base.errors import WarplensError
+from warplens_run.trying.fixes.attention import ModelAttention
+from warplens_run.trying.fixes.autocast import Bf16Autocast, WeightsCastOnce, depth, keeps_gradients
+from warplens_run.trying.fixes.compiled import CompiledModules
+from warplens_run.trying.fixes.items import DEEPEST, DeferredItems, Later
+from warplens_run.trying.fixes.layout import ChannelsLast
+from warplens_run.trying.fixes.loaders import PinnedLoaders, Pinning
+from warplens_run.trying.fixes.optimizers import FOREACH, OptimizerStep
+from warplens_run.trying.fixes.protocol import Fix
+from warplens_run.trying.fixes.switches import Switches, attention_switches
+from warplens_run.trying.hooks import Compilations, observe_ops
+from warplens_run.trying.known import KNOWN, FixName, fixes_for
 
 
 def test_switches_of_pytorch_go_on_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def hold(*objects: Any) -> None:
         for name in ("compiled", "layout", "loaders", "optimizers"):
             monkeypatch.setattr(
-                f"warplens.proof.trying.fixes.{name}.live",
+                f"warplens_run.trying.fixes.{name}.live",
                 lambda kind: [one for one in objects if isinstance(one, kind)],
             )
 

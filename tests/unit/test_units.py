@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from warplens import units
-from warplens.errors import UsageError
+from warplens_run.base import units
+from warplens_run.base.errors import UsageError
 
 
 def test_every_documented_example_holds() -> None:

@@ -14,8 +14,8 @@ import pytest
 import nsys_files
 import warplens
 from support import ROOT, is_running, wait_until
-from warplens.errors import FormatError
 from warplens.readers.shared import vendor_tool
+from warplens_run.base.errors import FormatError
 
 NCU_REPORT = b"NVR\0\x02\0\0\0\x08\x07"
 NSYS_REPORT = b"NVIDIA Tegra Profiler Report 2.0"

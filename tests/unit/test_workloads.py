@@ -19,29 +19,29 @@ from typing import Any
 
 import pytest
 
-from warplens.capture import scopes
-from warplens.capture.workloads import MODEL_NAMES, WorkloadOptions, memory, run_workload, weights, worker
-from warplens.capture.workloads.build import Built, build
-from warplens.capture.workloads.generate import StaticDecoder
-from warplens.capture.workloads.inputs import make_feed
-from warplens.capture.workloads.models import find_model
-from warplens.capture.workloads.options import Prompt, WorkloadPlan, check, resolve
-from warplens.capture.workloads.phases import PhaseScopes
-from warplens.capture.workloads.prompt import with_prompt
-from warplens.capture.workloads.result import render
-from warplens.capture.workloads.run import make_iteration
-from warplens.capture.workloads.shape_log import ShapeLog
-from warplens.capture.workloads.troubles import explained
-from warplens.capture.workloads.worker import (
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.printable import clean_lines
+from warplens_run.capture import scopes
+from warplens_run.cli import workload as verb
+from warplens_run.workloads import MODEL_NAMES, WorkloadOptions, memory, run_workload, weights, worker
+from warplens_run.workloads.build import Built, build
+from warplens_run.workloads.generate import StaticDecoder
+from warplens_run.workloads.inputs import make_feed
+from warplens_run.workloads.models import find_model
+from warplens_run.workloads.options import Prompt, WorkloadPlan, check, resolve
+from warplens_run.workloads.phases import PhaseScopes
+from warplens_run.workloads.prompt import with_prompt
+from warplens_run.workloads.result import render
+from warplens_run.workloads.run import make_iteration
+from warplens_run.workloads.shape_log import ShapeLog
+from warplens_run.workloads.troubles import explained
+from warplens_run.workloads.worker import (
     Ranks,
     Worker,
     check_ranks,
     choose_device,
     read_ranks,
 )
-from warplens.cli.recording import workload as verb
-from warplens.errors import UsageError, WarplensError
-from warplens.printable import clean_lines
 
 LANGUAGE_MODELS = ("bloom-560m", "vicuna-7b", "gpt2")
 PUBLISHED_PARAMETERS = {
@@ -180,8 +180,8 @@ def test_the_verb_offers_every_model_and_loads_nothing_heavy_for_it() -> None:
     assert verb.MODELS == MODEL_NAMES
     heavy = {"torch", "transformers", "polars", "msgspec", "rich", "numpy"}
     for module, also in (
-        ("warplens.cli.recording.workload", {"warplens.capture"}),
-        ("warplens.capture.workloads.run", set()),
+        ("warplens_run.cli.workload", {"warplens_run.capture"}),
+        ("warplens_run.workloads.run", set()),
     ):
         code = f"import sys, {module}; print(sorted({heavy | also!r} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -358,7 +358,7 @@ def test_every_iteration_ends_in_a_step_and_says_whether_it_warms_up(
     torch: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[int] = []
-    monkeypatch.setattr("warplens.capture.step", lambda: steps.append(len(recorder.heard)))
+    monkeypatch.setattr("warplens_run.capture.step", lambda: steps.append(len(recorder.heard)))
     result = run_workload(WorkloadOptions("bert", tiny=True, device="cpu", warmup=1, iterations=2))
     names = ["warmup", "forward", "iteration", "forward", "iteration", "forward"]
     assert [name for name, _ in recorder.heard] == names

@@ -15,13 +15,13 @@ import pytest
 
 from protobuf_bytes import encode, varint
 from support import ROOT, SHARED, raw_events
-from warplens.errors import FormatError
 from warplens.model.trace import Meta, Trace
 from warplens.passes import run_passes
 from warplens.profiles.trace import Profile
 from warplens.readers.shared.protobuf_wire import Damage, Message, double_of, signed, whole_file
 from warplens.readers.xplane import reader as xplane
 from warplens.readers.xplane import trace_json as xplane_json
+from warplens_run.base.errors import FormatError
 
 JAX = ROOT / "samples" / "jax" / "transformer_step.xplane.pb.gz"
 SAME_RUN = SHARED / "traces" / "jax" / "transformer_step.trace.json.gz"

@@ -25,7 +25,7 @@ from warplens.model.diff_rows import (
     TimeDiff,
 )
 from warplens.model.table import Table
-from warplens.units import listed
+from warplens_run.base.units import listed
 
 NEEDED: Final = ("diff_summary", "diff_timeline", "diff_layers", "diff_steps", "diff_categories", "diff_host")
 SAME_WORK_PERCENT: Final = 70.0

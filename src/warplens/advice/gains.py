@@ -10,7 +10,7 @@ from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.what_if import Gain, StepModel
 from warplens.model.edits import CaptureGraph, StepChange
 from warplens.model.finding import Finding
-from warplens.units import format_ms
+from warplens_run.base.units import format_ms
 
 SPREAD: Final = 0.2
 """A rule's estimate of the GPU time that a change saves is off by about this share; more than a bound is not saved."""

@@ -18,7 +18,7 @@ from warplens.model.finding import Evidence, Finding, ranked
 from warplens.model.records import records
 from warplens.model.rule import RuleSet
 from warplens.model.table import Table
-from warplens.units import format_bytes, format_ms, plural
+from warplens_run.base.units import format_bytes, format_ms, plural
 
 TABLES: Final = ("memory_peak", "memory_timeline", "allocations", "fragmentation", "memory_failures")
 OF_A_TRACE: Final = ("modules", "steps")

@@ -20,7 +20,7 @@ from warplens.model.finding import Evidence, Finding
 from warplens.model.idle_causes import SHORT_GAPS, UNKNOWN
 from warplens.model.records import records
 from warplens.model.targets import RangeTarget, RowsTarget, Target
-from warplens.units import format_count, plural
+from warplens_run.base.units import format_count, plural
 
 LOADER_MARK: Final = "enumerate(DataLoader)"
 PLACE: Final = (

@@ -17,7 +17,7 @@ from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.model.targets import RowTarget
-from warplens.units import ranges
+from warplens_run.base.units import ranges
 
 JobCheck = Callable[["JobFigures"], Iterator[Finding]]
 GainOfHiding = Callable[[float], float]

@@ -10,7 +10,7 @@ from warplens.advice.rows import numbered
 from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.ranks.slow.records import BEFORE_FIRST_STEP, UNCLEAR
-from warplens.units import format_ms, format_short_ms, plural
+from warplens_run.base.units import format_ms, format_short_ms, plural
 
 
 def job_verdict(stragglers: Table, step_ms: Mapping[int, float], ranks: int) -> str:

@@ -18,7 +18,7 @@ from warplens.analyses.work.attention import MATRIX_FAMILIES
 from warplens.costs.tensors import ITEM_BYTES
 from warplens.model.edits import FuseWork, ScaleWork, WorkOfRows
 from warplens.model.finding import Evidence, Finding
-from warplens.units import listed, plural
+from warplens_run.base.units import listed, plural
 
 TRIANGLES: Final = ("aten::triu", "aten::tril", "aten::triu_", "aten::tril_")
 MOST_PADDING: Final = 1.125

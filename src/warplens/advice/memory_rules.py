@@ -15,7 +15,7 @@ from warplens.analyses.missing_data import NO_STACKS
 from warplens.model.edits import FuseWork, ReplaceWork, ScaleWork
 from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
-from warplens.units import plural
+from warplens_run.base.units import plural
 
 MEMORY_FAMILIES: Final = (
     "pointwise", "reduction", "softmax", "norm", "copy", "cast", "cat", "indexing", "loss", "sort", "triton", "rope",

@@ -17,7 +17,7 @@ from warplens.model.table import Table
 from warplens.ranks.hiding import ALL_SIZES
 from warplens.ranks.kinds import POINT_TO_POINT
 from warplens.ranks.slow.records import BEFORE_FIRST_STEP, DATA, GPU, HOST, IMBALANCE, NETWORK
-from warplens.units import format_bytes, format_ms
+from warplens_run.base.units import format_bytes, format_ms
 
 SPREAD: Final = 0.2
 """Simulated gains were off by up to 11 % on real jobs with planted faults; those of hot experts by more."""

@@ -19,7 +19,7 @@ from warplens.model.edits import Edit, RemoveWaits, ScaleWork
 from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
 from warplens.model.targets import RowTarget, StepTarget
-from warplens.units import format_bytes, format_count, plural
+from warplens_run.base.units import format_bytes, format_count, plural
 
 COMPUTING: Final = ("GEMM", "Attention", "Convolution", "MoE", "Linear Algebra", OTHER)
 """Kernels whose blocks compute; where memory is the limit, a few blocks of the last wave can use all of it."""

@@ -13,7 +13,7 @@ from warplens.advice.wording import WORDS
 from warplens.model.edits import RemoveHostTime
 from warplens.model.finding import Evidence, Finding
 from warplens.model.targets import RowsTarget, RowTarget
-from warplens.units import format_ms, plural
+from warplens_run.base.units import format_ms, plural
 
 TABLE: Final = "iterations"
 LATENCY: Final = "token_latency"

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from warplens.model.table import Table
-from warplens.units import format_ms
+from warplens_run.base.units import format_ms
 
 ALL: Final = "all"
 LEAST_COSTED_PERCENT: Final = 10.0

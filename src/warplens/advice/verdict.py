@@ -29,7 +29,7 @@ from warplens.model.finding import Finding
 from warplens.model.idle_causes import DEPENDENCY, KIND_OF_CAUSE, LAUNCHING, SHORT_GAPS, UNKNOWN, largest_cause
 from warplens.model.iteration_marks import parse_mark
 from warplens.model.table import Table
-from warplens.units import format_short_ms, listed
+from warplens_run.base.units import format_short_ms, listed
 
 Findings: TypeAlias = Callable[[], Sequence[Finding]]
 SYNC: Final = "host sync"

@@ -12,7 +12,7 @@ from warplens.categories import demangle
 from warplens.hardware import Family, family_of_kernels, is_generic
 from warplens.model.quality import Note
 from warplens.model.table import Column, Table
-from warplens.units import listed
+from warplens_run.base.units import listed
 
 COLUMNS = (
     Column("code", "stable name of the note", "", pl.String),

@@ -23,8 +23,8 @@ from warplens.passes.survey import is_graph_launch
 if TYPE_CHECKING:
     from warplens.analyses.serving.served import Served
     from warplens.model.memory_facts import RecordedMemory
-    from warplens.proof.result_file import ProofResult
-    from warplens.replay.result_file import ReplayResult
+    from warplens_run.formats.proof_result import ProofResult
+    from warplens_run.formats.replay_result import ReplayResult
 
 NO_LAUNCH = "(no launch recorded)"
 COMMUNICATION = "Communication"

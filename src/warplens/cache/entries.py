@@ -17,8 +17,8 @@ import msgspec
 import polars as pl
 
 from warplens.cache import place
-from warplens.errors import WarplensError
-from warplens.files import whole_folder
+from warplens_run.base.errors import WarplensError
+from warplens_run.base.files import whole_folder
 
 HEAD: Final = "head.json"
 CHECKSUMS: Final = "checksums.json"

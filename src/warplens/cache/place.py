@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from warplens import __version__, native_library
-from warplens.errors import UsageError
-from warplens.files import TEMPORARY_FOLDER, remove_folder
-from warplens.units import parse_bytes
+from warplens_run.base.errors import UsageError
+from warplens_run.base.files import TEMPORARY_FOLDER, remove_folder
+from warplens_run.base.units import parse_bytes
 
 DEFAULT_LIMIT_BYTES: Final = 2 << 30
 NO_PLACE: Final = (OSError, RuntimeError)

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from warplens.categories.kernel_name import KernelName, any_in
-from warplens.errors import FormatError, UsageError
 from warplens.lazy_patterns import LazyPattern
+from warplens_run.base.errors import FormatError, UsageError
 
 if sys.version_info >= (3, 11):
     import tomllib

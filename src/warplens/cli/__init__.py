@@ -13,14 +13,14 @@ from collections.abc import Sequence
 
 from warplens import __version__
 from warplens.cli.config import apply_settings
-from warplens.cli.ending import EXPECTED, fail, failed, flushed, stdout_failed
 from warplens.cli.piped_inputs import pipes_as_files
-from warplens.cli.printing import note, print_out
 from warplens.cli.rank_choice import choose_rank, join_captures
-from warplens.cli.streams import prepare_streams
-from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
 from warplens.cli.verbs import CLASSES, all_verbs, verb_named
-from warplens.errors import WarplensError
+from warplens_run.base.errors import WarplensError
+from warplens_run.cli.ending import EXPECTED, fail, failed, flushed, stdout_failed
+from warplens_run.cli.printing import note, print_out
+from warplens_run.cli.streams import prepare_streams
+from warplens_run.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
 
 POLARS_PANIC = "PanicException"
 """Not a subclass of `Exception`; known by its name, because Polars is not imported before a verb needs it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from warplens.cli.printing import print_out
-from warplens.cli.verb import Verb
-from warplens.errors import MissingExtra
+from warplens_run.base.errors import MissingExtra
+from warplens_run.cli.printing import print_out
+from warplens_run.cli.verb import Verb
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import SHORT
-from warplens.cli.printing import note
 from warplens.cli.progress import progress
 from warplens.cli.rank_choice import given_paths, names_job
-from warplens.errors import UsageError, WarplensError
 from warplens.interrupts import ending_at_once
 from warplens.settings import load_settings
-from warplens.units import listed
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.units import listed
+from warplens_run.cli.printing import note
 
 if TYPE_CHECKING:
     from warplens.profiles.job import JobProfile
@@ -69,7 +69,7 @@ def report_name(args: argparse.Namespace) -> str | None:
 
 def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
     """The profile of TRACE, or of another `path` with the same options."""
-    from warplens.units import parse_duration
+    from warplens_run.base.units import parse_duration
 
     gap, short = parse_duration(args.gap), parse_duration(args.short)
     paths = given_paths(args) if path is None else [path]
@@ -115,7 +115,7 @@ def open_job(args: argparse.Namespace) -> JobProfile:
     with ending_at_once():
         from warplens.api import open_ranks
         from warplens.cli.rank_progress import rank_progress  # it loads what reads ranks
-    from warplens.units import parse_duration
+    from warplens_run.base.units import parse_duration
 
     with rank_progress() as on_progress:
         job = open_ranks(

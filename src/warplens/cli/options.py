@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 
-from warplens.cli.shared_options import SEVERAL, about, add_force, add_json, add_top, not_negative, percentage
 from warplens.settings import THEMES
+from warplens_run.cli.options import SEVERAL, about, add_force, add_json, add_top, not_negative, percentage
 
 SHORT = "10us"
 MOST_RANKS = 1_000_000

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from warplens.errors import UsageError, WarplensError
+from warplens_run.base.errors import UsageError, WarplensError
 
 STDIN = "-"
 READ_FROM = (

@@ -28,7 +28,7 @@ def spinner(text: str, *, is_slow: bool = True) -> Iterator[None]:
     from rich.console import Console
     from rich.markup import escape
 
-    from warplens.printable import clean
+    from warplens_run.base.printable import clean
 
     with Console(stderr=True).status(escape(clean(text))):
         yield

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from warplens.cli.printing import note
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError
-from warplens.units import listed
+from warplens_run.base.errors import UsageError
+from warplens_run.base.units import listed
+from warplens_run.cli.printing import note
+from warplens_run.cli.verb import Verb
 
 
 def choose_rank(args: argparse.Namespace, verb: Verb) -> None:

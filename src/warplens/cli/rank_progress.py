@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from warplens.cli.printing import draw_progress
-from warplens.cli.replay.progress import BAR, format_minutes
 from warplens.cluster import OnProgress, Progress
-from warplens.units import plural
+from warplens_run.base.units import plural
+from warplens_run.cli.printing import draw_progress
+from warplens_run.cli.progress import BAR, format_minutes
 
 
 @contextmanager

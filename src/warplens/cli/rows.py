@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from warplens.cli.printing import width, write_bytes
-from warplens.cli.shared_options import TERMINAL_ROWS
 from warplens.cli.showing import show_text
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.cli.options import TERMINAL_ROWS
+from warplens_run.cli.printing import width, write_bytes
 
 if TYPE_CHECKING:
     import polars as pl

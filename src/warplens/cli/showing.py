@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Literal
 
-from warplens.cli.printing import print_out
+from warplens_run.cli.printing import print_out
 
 if TYPE_CHECKING:
     from warplens.outputs import Document

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from warplens.errors import WarplensError
+from warplens_run.base.errors import WarplensError
 
 
 def supervise(args: argparse.Namespace) -> int | None:

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import Final, cast
 
-from warplens.cli.verb import Verb
+from warplens_run.cli.verb import Verb
 
 CLASSES: Final = {
     # verb: its module, and its class
@@ -19,14 +19,14 @@ CLASSES: Final = {
     "convert": ("warplens.cli.traces.convert", "ConvertVerb"),
     "diff": ("warplens.cli.traces.diff", "DiffVerb"),
     "sql": ("warplens.cli.traces.sql", "SqlVerb"),
-    "profile": ("warplens.cli.recording.profile", "ProfileVerb"),
-    "workload": ("warplens.cli.recording.workload", "WorkloadVerb"),
+    "profile": ("warplens_run.cli.profile", "ProfileVerb"),
+    "workload": ("warplens_run.cli.workload", "WorkloadVerb"),
     "unique": ("warplens.cli.traces.unique", "UniqueVerb"),
     "what-if": ("warplens.cli.traces.what_if", "WhatIfVerb"),
     "replay": ("warplens.cli.replay", "ReplayVerb"),
     "prove": ("warplens.cli.proving", "ProveVerb"),
-    "try": ("warplens.cli.proving.try_fixes", "TryVerb"),
-    "energy": ("warplens.cli.recording.energy", "EnergyVerb"),
+    "try": ("warplens_run.cli.try_fixes", "TryVerb"),
+    "energy": ("warplens_run.cli.energy", "EnergyVerb"),
     "kernel": ("warplens.cli.kernel", "KernelVerb"),
     "explain": ("warplens.cli.explaining.explain", "ExplainVerb"),
     "completion": ("warplens.cli.completion", "CompletionVerb"),

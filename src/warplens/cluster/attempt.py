@@ -10,7 +10,7 @@ from traceback import extract_tb
 from typing import Any, Final
 
 from warplens.cluster.records import Outcome
-from warplens.errors import WarplensError
+from warplens_run.base.errors import WarplensError
 
 POLARS_PANIC: Final = "PanicException"
 """Polars raises it when its own code fails; it is not an `Exception`."""
@@ -19,9 +19,9 @@ POLARS_PANIC: Final = "PanicException"
 def name_of(task: Callable[..., Any]) -> str:
     """`module:function`, by which another process finds it.
 
-    >>> from warplens.units import plural
+    >>> from warplens_run.base.units import plural
     >>> name_of(plural)
-    'warplens.units:plural'
+    'warplens_run.base.units:plural'
     """
     module, name = getattr(task, "__module__", "__main__"), getattr(task, "__qualname__", "")
     if module == "__main__" or getattr(sys.modules.get(module), name, None) is not task:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from warplens.cluster.runner import LocalRunner, Runner
-from warplens.errors import MissingExtra, UsageError
+from warplens_run.base.errors import MissingExtra, UsageError
 
 ADDRESSES: Final = ("tcp://", "tls://")
 HINT: Final = "local, local:4, tcp://host:8786, tls://host:8786, a scheduler file (.json), slurm or slurm:16"

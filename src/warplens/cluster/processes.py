@@ -14,7 +14,7 @@ from threading import Lock, Thread
 from types import ModuleType, TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
-from warplens.machine import CORES, usable_cores
+from warplens_run.base.machine import CORES, usable_cores
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -18,7 +18,7 @@ from warplens.cluster.attempt import attempt, attempt_by_name, described, name_o
 from warplens.cluster.processes import LocalProcesses
 from warplens.cluster.records import A, Item, OnProgress, Outcome, R, Tally, no_progress
 from warplens.cluster.sizes import process_count
-from warplens.errors import WarplensError
+from warplens_run.base.errors import WarplensError
 
 POLL_SECONDS: Final = 1.0
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from warplens.cluster.records import Item
-from warplens.files import is_stream
-from warplens.machine import free_ram, usable_cores
+from warplens_run.base.files import is_stream
+from warplens_run.base.machine import free_ram, usable_cores
 
 BYTES_PER_JSON_BYTE: Final = 5
 """Memory at the peak of reading and analysing a trace."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
 
 COLLECTIVES: Final = "warplens show FOLDER collectives"
 TREE: Final = "warplens tree TRACE"

@@ -19,11 +19,11 @@ from warplens.compat.kernels import kernels
 from warplens.compat.metrics import Arch
 from warplens.compat.names import INPUTS, OP_SHEETS
 from warplens.compat.timeline import gpu_timeline
-from warplens.errors import UsageError
 from warplens.model.kinds import KINDS
 from warplens.profiles.options import AnyPath, Rules
 from warplens.profiles.trace import Profile
 from warplens.settings import load_settings
+from warplens_run.base.errors import UsageError
 
 KINETO_CATEGORIES: Final = {
     # kind of event: how PyTorch's profiler calls it

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from warplens.errors import MissingExtra, UsageError
 from warplens.model.table import Column, Table
+from warplens_run.base.errors import MissingExtra, UsageError
 
 Values = list[Any]
 

@@ -18,11 +18,11 @@ from warplens.compat.names import DTYPES, INPUTS, IS_COMPILED, KERNEL_TIME, OP_S
 from warplens.compat.overlaps import overlaps
 from warplens.compat.params import Params, params_of
 from warplens.costs import VECTOR, Call, Cost, cost_or_reason, has_model, parse_call
-from warplens.errors import UsageError
 from warplens.hardware import DTYPES as ARITHMETIC_TYPES
 from warplens.hardware import UNITS, Gpu
 from warplens.model.kinds import CODE
 from warplens.model.trace import Ints
+from warplens_run.base.errors import UsageError
 
 DATA_MOVEMENT: Final = re.compile("at::native::direct_copy_kernel_cuda|transpose_")
 """Kernels that TraceLens leaves out of its time without data movement."""

@@ -28,11 +28,11 @@ from warplens.compat.names import (
     build_sheet_category_to_op_names,
 )
 from warplens.compat.timeline import collectives, gpu_timeline
-from warplens.errors import FormatError, MissingExtra, UsageError
-from warplens.files import check_inputs, whole_files
 from warplens.hardware import gpu_named
 from warplens.outputs.workbook import plain_workbook_bytes
 from warplens.profiles.options import AnyPath
+from warplens_run.base.errors import FormatError, MissingExtra, UsageError
+from warplens_run.base.files import check_inputs, whole_files
 
 OVERLAPPING: Final = "_kl_overlap"
 COSTED_BACKWARD: Final = frozenset(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from warplens.errors import UsageError
 from warplens.hardware.gpus import Gpu
 from warplens.hardware.tables import all_gpus, gpus_alike
+from warplens_run.base.errors import UsageError
 
 Words = tuple[str, ...]
 

@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from warplens.errors import UsageError
 from warplens.hardware.gpus import DTYPES, UNITS, Gpu, Rates
+from warplens_run.base.errors import UsageError
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from warplens.errors import UsageError
 from warplens.hardware.gpus import Gpu
 from warplens.hardware.lookup import gpu_named
 from warplens.hardware.tables import Fields, TomlTable, builtin_tables, gpu_from_table, parse_toml
+from warplens_run.base.errors import UsageError
 
 _HINT = 'a TOML file with the fields of one GPU, for example: base = "H100 SXM" and bandwidth_tbps = 3.0'
 

@@ -26,7 +26,7 @@ from warplens.kernel_lab.suggesting.targets import located
 from warplens.kernel_lab.verdicts import REGRESSION, FactDifference
 from warplens.model.measured import Measured
 from warplens.model.table import Column, Table, frame_of_rows
-from warplens.units import plural
+from warplens_run.base.units import plural
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.tracing.records import KernelTrace

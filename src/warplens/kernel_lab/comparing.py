@@ -9,12 +9,12 @@ from typing import Final
 
 import polars as pl
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.access_costs import conflict_differences, sector_differences, width_differences
 from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.facts.saving import load_facts
 from warplens.kernel_lab.verdicts import CHANGED, IMPROVEMENT, REGRESSION, SAME, FactDifference, Shown, verdict_of
 from warplens.model.table import Column, Table
+from warplens_run.base.errors import UsageError
 
 
 @dataclass(frozen=True)

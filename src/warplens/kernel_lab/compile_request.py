@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.loading import SEPARATOR, parse_config
 from warplens.kernel_lab.compiling.records import Config, OptionValue, ScriptLimits
 from warplens.kernel_lab.compiling.targets import CompileTarget, parse_targets
+from warplens_run.base.errors import UsageError
 
 DEFAULT_TARGETS: Final = "sm90"
 

@@ -9,7 +9,6 @@ from typing import Final
 
 import polars as pl
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.comparing import narrowest_bits
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
@@ -23,6 +22,7 @@ from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.launched import launches_of
 from warplens.model.table import Column, Table
+from warplens_run.base.errors import UsageError
 
 NO_CONFIG_HINT: Final = "give a config, or a kernel with triton.autotune"
 UNKNOWN: Final = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunches, ignore, launches
 from warplens.kernel_lab.compiling.loading import SEPARATOR
+from warplens_run.base.errors import UsageError
 
 
 def launches_of(request: CompileRequest, notify: Notify = ignore, progress: Notify = ignore) -> ScriptLaunches:

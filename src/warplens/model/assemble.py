@@ -14,7 +14,7 @@ from warplens.model.arrays import fitting, numbered, order_of, places_by_value
 from warplens.model.kinds import CODE, GPU_WORK, KINDS, NESTED, NONE
 from warplens.model.times import MAX_NS
 from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Bools, Ints, event_column
-from warplens.printable import encodable
+from warplens_run.base.printable import encodable
 
 Array = npt.NDArray[Any]
 MAX_DEVICE: Final = 2**31

@@ -27,7 +27,7 @@ from warplens.model.kinds import CODE, NONE
 from warplens.model.quality import Note, Quality
 from warplens.model.times import clamped, usable_times
 from warplens.model.trace import SIDE_FRAMES, Bools, Ints, Meta, Trace
-from warplens.printable import all_encodable
+from warplens_run.base.printable import all_encodable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

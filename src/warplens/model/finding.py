@@ -11,7 +11,7 @@ import polars as pl
 from warplens.model.edits import Edit
 from warplens.model.table import Column, Table
 from warplens.model.targets import Target
-from warplens.units import format_bytes, format_ms
+from warplens_run.base.units import format_bytes, format_ms
 
 LEAST_STEP_PERCENT: Final = 1.0
 """A smaller part of a step is within the spread from one step to the next."""

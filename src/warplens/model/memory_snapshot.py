@@ -13,7 +13,7 @@ from typing import Any, Final
 import polars as pl
 
 from warplens.model.quality import Quality
-from warplens.units import plural
+from warplens_run.base.units import plural
 
 ACTIONS: Final = (
     "other", "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map",

@@ -10,7 +10,7 @@ from typing import Final
 
 import polars as pl
 
-from warplens.printable import encodable
+from warplens_run.base.printable import encodable
 
 MOST_ROWS: Final = 20
 MOST_CHARACTERS: Final = 120

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from warplens.units import plural
+from warplens_run.base.units import plural
 
 INFO: Final = "info"
 WARNING: Final = "warning"

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from warplens.errors import MissingExtra
 from warplens.model.notebook import shown
 from warplens.model.records import records
-from warplens.units import plural
+from warplens_run.base.errors import MissingExtra
+from warplens_run.base.units import plural
 
 DType = pl.DataType | type[pl.DataType]
 Record = TypeVar("Record")

@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 
 from warplens.model.table import Table
-from warplens.units import format_ms
+from warplens_run.base.units import format_ms
 
 
 class TimeBase(msgspec.Struct, frozen=True):

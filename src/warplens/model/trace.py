@@ -25,7 +25,7 @@ import polars as pl
 from warplens.model.arrays import numbered
 from warplens.model.kinds import CODE, GPU_WORK, KINDS, NONE
 from warplens.model.quality import Note, Quality
-from warplens.units import plural
+from warplens_run.base.units import plural
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

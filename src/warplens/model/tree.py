@@ -12,8 +12,8 @@ import polars as pl
 
 from warplens.model.notebook import MOST_ROWS, shown
 from warplens.model.trace import Ints
-from warplens.printable import all_encodable
-from warplens.units import format_ns, plural
+from warplens_run.base.printable import all_encodable
+from warplens_run.base.units import format_ns, plural
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from warplens.outputs.terminal import TableText
-from warplens.outputs.text import fold
-from warplens.printable import clean, encodable
-from warplens.units import format_bytes, format_count, format_ms
+from warplens_run.base.printable import clean, encodable
+from warplens_run.base.text import fold
+from warplens_run.base.units import format_bytes, format_count, format_ms
 
 if TYPE_CHECKING:
     from warplens.model.finding import Evidence, Finding

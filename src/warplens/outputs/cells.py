@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from warplens.printable import clean
-from warplens.units import MISSING, format_bytes, format_count, format_flop, format_number, format_percent
+from warplens_run.base.printable import clean
+from warplens_run.base.units import MISSING, format_bytes, format_count, format_flop, format_number, format_percent
 
 if TYPE_CHECKING:
     import polars as pl

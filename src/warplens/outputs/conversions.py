@@ -9,12 +9,12 @@ from typing import Final
 
 import polars as pl
 
-from warplens.errors import UsageError
-from warplens.files import check_file, whole_file
 from warplens.model.lanes import lane_titles
 from warplens.model.rank_timeline import RankTimeline
 from warplens.outputs.perfetto import write_perfetto
 from warplens.outputs.speedscope import write_speedscope
+from warplens_run.base.errors import UsageError
+from warplens_run.base.files import check_file, whole_file
 
 
 def event_frame(timeline: RankTimeline) -> pl.DataFrame:

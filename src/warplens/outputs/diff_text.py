@@ -21,8 +21,8 @@ from warplens.model.diff_rows import (
 from warplens.model.table import Table
 from warplens.outputs.document import Document
 from warplens.outputs.terminal import TableText
-from warplens.outputs.text import cell_width, elide, fold
-from warplens.printable import clean
+from warplens_run.base.printable import clean
+from warplens_run.base.text import cell_width, elide, fold
 
 Line = tuple[str, str]
 DiffT = TypeVar("DiffT", bound=JudgedDiff)

@@ -6,8 +6,8 @@ from warplens.model.diff_rows import NodeDiff
 from warplens.model.table import Table
 from warplens.outputs.diff_text import Line, colour, ratio_text, signed
 from warplens.outputs.terminal import TableText
-from warplens.outputs.text import elide
-from warplens.printable import clean
+from warplens_run.base.printable import clean
+from warplens_run.base.text import elide
 
 
 def render_diff_tree(tree: Table, *, width: int, threshold_percent: float, max_depth: int | None = None) -> TableText:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from warplens.errors import UsageError
-from warplens.files import check_folder, check_free, check_inputs, whole_files, write_errors
 from warplens.outputs.document import Document
 from warplens.outputs.registry import Output, choose_output
-from warplens.outputs.text import unique_names
+from warplens_run.base.errors import UsageError
+from warplens_run.base.files import check_folder, check_free, check_inputs, whole_files, write_errors
+from warplens_run.base.text import unique_names
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from warplens.errors import UsageError
-from warplens.files import check_file, write_whole
 from warplens.model.tree import Tree
 from warplens.outputs.flamegraph_svg import FlameLook, svg_bytes
-from warplens.printable import clean
+from warplens_run.base.errors import UsageError
+from warplens_run.base.files import check_file, write_whole
+from warplens_run.base.printable import clean
 
 
 def folded_bytes(tree: Tree, name: str) -> bytes:

@@ -13,9 +13,9 @@ from html import escape
 
 from warplens.model.tree import Tree
 from warplens.outputs.palette import KIND_COLOURS, LIGHT, REST, Paper, category_colour, ink_on
-from warplens.outputs.text import cell_width, elide
-from warplens.printable import clean
-from warplens.units import format_ns
+from warplens_run.base.printable import clean
+from warplens_run.base.text import cell_width, elide
+from warplens_run.base.units import format_ns
 
 MARGIN = 12.0
 ROW = 17.0

@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from warplens.model.table import Table
-from warplens.units import format_ms
+from warplens_run.base.units import format_ms
 
 LEAST_SHARE: Final = 0.05
 """Of the GPU time; less is not worth a sentence."""

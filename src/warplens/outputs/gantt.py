@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from warplens.errors import UsageError
-from warplens.files import check_file, write_whole
 from warplens.outputs.gantt_chart import Chart
 from warplens.outputs.gantt_plot import GanttLook, plot_bytes, require_matplotlib
+from warplens_run.base.errors import UsageError
+from warplens_run.base.files import check_file, write_whole
 
 
 @dataclass(frozen=True)

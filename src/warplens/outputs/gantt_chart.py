@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from warplens.errors import UsageError, WarplensError
 from warplens.model.kinds import NONE
 from warplens.model.trace import Ints
 from warplens.outputs.palette import RANK_COLOURS, REST, category_colour
-from warplens.units import format_ns
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.units import format_ns
 
 GROUPINGS = {
     # what the colours stand for: the column of GPU events that says it

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warplens.errors import MissingExtra
 from warplens.model.kinds import NONE
 from warplens.outputs.gantt_chart import Chart, Group, Row
 from warplens.outputs.gantt_columns import is_crowded, merge_bars
 from warplens.outputs.palette import LIGHT, Paper
-from warplens.outputs.text import cell_width, elide
-from warplens.printable import clean
-from warplens.units import format_ns
+from warplens_run.base.errors import MissingExtra
+from warplens_run.base.printable import clean
+from warplens_run.base.text import cell_width, elide
+from warplens_run.base.units import format_ns
 
 ROW_IN = ((1, 1.0), (3, 0.7), (8, 0.5), (24, 0.32), (64, 0.22), (math.inf, 0.15))
 """Up to so many rows, so high each."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from warplens.printable import clean
+from warplens_run.base.printable import clean
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions

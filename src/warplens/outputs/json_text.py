@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from warplens.outputs.tabular import explained
-from warplens.printable import encodable
+from warplens_run.base.printable import encodable
 
 if TYPE_CHECKING:
     from warplens.model.table import Column, Table

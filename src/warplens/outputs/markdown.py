@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warplens.outputs.cells import cell_texts, shown_columns
-from warplens.outputs.text import elide
-from warplens.printable import clean
+from warplens_run.base.printable import clean
+from warplens_run.base.text import elide
 
 if TYPE_CHECKING:
     from warplens.model.table import Table

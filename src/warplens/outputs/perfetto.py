@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from warplens.files import whole_file
 from warplens.model.kinds import OWN_CATEGORIES
 from warplens.model.rank_timeline import ADDED as ADDED_PROCESS
 from warplens.model.rank_timeline import CONVERTED, RankFlow, RankTimeline, SliceTrack
@@ -26,6 +25,7 @@ from warplens.outputs.nested_tracks import track_levels
 from warplens.outputs.perfetto_events import IDS_OF_RANK, EventTexts, track_texts
 from warplens.outputs.perfetto_lanes import ADDED, ON_GPU, PROCESSES_PER_RANK, Tracks, add_lanes, gpu_process
 from warplens.outputs.perfetto_memory import counter_texts, memory_texts
+from warplens_run.base.files import whole_file
 
 GZIP_LEVEL: Final = 1
 """Of igzip: level 2 costs half as much again for 4 % less."""

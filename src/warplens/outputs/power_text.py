@@ -9,7 +9,7 @@ import polars as pl
 
 from warplens.model.counters import LOWERING, POWER, SM_CLOCK
 from warplens.model.table import Table
-from warplens.units import format_joule, plural
+from warplens_run.base.units import format_joule, plural
 
 LOWERED_PERCENT: Final = 10.0
 """Of the samples: a reason that holds for less of the time is not what the clock is due to."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from warplens.errors import UsageError
 from warplens.outputs.document import Document, DocumentKind
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.tabular import csv_bytes, parquet_bytes, safe_csv_bytes
+from warplens_run.base.errors import UsageError
 
 Content = TypeVar("Content")
 

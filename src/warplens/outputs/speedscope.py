@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from warplens.files import whole_file
 from warplens.model.rank_timeline import RankTimeline
 from warplens.model.trace import Bools, Ints
 from warplens.outputs.json_texts import joined, quoted
 from warplens.outputs.perfetto_lanes import Tracks, add_lanes
+from warplens_run.base.files import whole_file
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

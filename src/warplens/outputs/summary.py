@@ -29,9 +29,9 @@ from warplens.outputs.summary_lists import (
     stall_list,
 )
 from warplens.outputs.terminal import TableText, render_table
-from warplens.outputs.text import elide, fold
-from warplens.printable import clean
-from warplens.units import format_bytes, format_count, format_joule, format_ms, format_percent, plural
+from warplens_run.base.printable import clean
+from warplens_run.base.text import elide, fold
+from warplens_run.base.units import format_bytes, format_count, format_joule, format_ms, format_percent, plural
 
 LABEL = 10
 """The width that a summary is made for; on narrower screens it takes more lines instead of cutting."""

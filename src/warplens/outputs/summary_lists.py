@@ -11,9 +11,9 @@ import polars as pl
 from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.outputs.cells import cell_texts
-from warplens.outputs.text import cell_width, elide, fold
-from warplens.printable import clean
-from warplens.units import format_bytes, format_count, format_ms, format_percent
+from warplens_run.base.printable import clean
+from warplens_run.base.text import cell_width, elide, fold
+from warplens_run.base.units import format_bytes, format_count, format_ms, format_percent
 
 Line = tuple[str, str]
 MAX_HOLDERS = 3

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from warplens.errors import WarplensError
+from warplens_run.base.errors import WarplensError
 
 if TYPE_CHECKING:
     import polars as pl

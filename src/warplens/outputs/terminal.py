@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from warplens.errors import UsageError
 from warplens.outputs.cells import cell_texts, shown_columns
-from warplens.outputs.text import cell_width, elide, elide_folders, fold
-from warplens.printable import clean
-from warplens.units import plural
+from warplens_run.base.errors import UsageError
+from warplens_run.base.printable import clean
+from warplens_run.base.text import cell_width, elide, elide_folders, fold
+from warplens_run.base.units import plural
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
-from warplens.errors import UsageError
 from warplens.model.call_paths import CallPaths
 from warplens.model.table import Column, Table
 from warplens.model.tree import Tree
@@ -15,6 +14,7 @@ from warplens.outputs.files import Target, plan_outputs, write
 from warplens.outputs.flamegraph import FORMATS, FlamegraphTarget, plan_flamegraph, write_flamegraph
 from warplens.outputs.flamegraph_svg import FlameLook
 from warplens.outputs.registry import OUTPUTS
+from warplens_run.base.errors import UsageError
 
 PAGE = "html"
 CATEGORY = Column(

@@ -14,9 +14,9 @@ from warplens.model.trace import Bools
 from warplens.model.tree import Floats, Tree
 from warplens.outputs.cells import number_style
 from warplens.outputs.terminal import TableText
-from warplens.outputs.text import elide
-from warplens.printable import clean
-from warplens.units import MISSING
+from warplens_run.base.printable import clean
+from warplens_run.base.text import elide
+from warplens_run.base.units import MISSING
 
 NODE_COLUMNS = (
     Column("node", "number of the node; parents come before their children", "", pl.Int64),

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from warplens.errors import WarplensError
 from warplens.outputs.cells import number_style
 from warplens.outputs.tabular import explained, with_json_text
-from warplens.outputs.text import unique_names
-from warplens.printable import encodable
+from warplens_run.base.errors import WarplensError
+from warplens_run.base.printable import encodable
+from warplens_run.base.text import unique_names
 
 if TYPE_CHECKING:
     import polars as pl

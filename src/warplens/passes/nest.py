@@ -16,7 +16,7 @@ from warplens.model.quality import Note
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes import nest_in_python
 from warplens.passes.nest_in_python import Nesting
-from warplens.units import format_ns
+from warplens_run.base.units import format_ns
 
 
 def nest(trace: Trace) -> Trace:

@@ -13,7 +13,7 @@ from warplens.model.iteration_marks import GenerationMark, parse_generation, par
 from warplens.model.kinds import NESTED, NONE
 from warplens.model.quality import Note
 from warplens.model.trace import SIDE_FRAMES, Ints, Trace
-from warplens.units import format_ms, plural
+from warplens_run.base.units import format_ms, plural
 
 PROFILER_STEP = re.compile(r"ProfilerStep#([0-9]{1,10})")
 OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")

@@ -10,7 +10,7 @@ import numpy as np
 from warplens.model.kinds import CODE
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import Bools, Ints, Trace
-from warplens.units import format_percent
+from warplens_run.base.units import format_percent
 
 LAUNCH = "Launch"
 GRAPH_LAUNCH = "GraphLaunch"

@@ -14,7 +14,7 @@ from warplens.planning.parameter_lists import OMITTED
 from warplens.planning.recorded import Recorded, RecordedTensor
 from warplens.planning.schemas import OpParameter, OpSchema, overloads
 from warplens.planning.values import CHOICES, NONE, coded, default_of, scalar, scalars
-from warplens.replay.plan_file import DTYPES, Argument, Fill, Storage, TensorView, extent
+from warplens_run.formats.replay_plan import DTYPES, Argument, Fill, Storage, TensorView, extent
 
 UNDEFINED: Final = Argument("undefined")
 ONE: Final = Argument("float", 1.0)

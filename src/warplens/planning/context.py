@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from warplens.bundle_files import ENVIRONMENT, KERNELS, LAUNCHED
 from warplens.planning.kernel_archive import python_files
 from warplens.readers import bundle, inputs
 from warplens.readers.bundle.launches import Launches
 from warplens.readers.kineto.triton_calls import TritonCall, triton_calls
-from warplens.torch_switches import VARIABLE, VARIABLES
+from warplens_run.base.torch_switches import VARIABLE, VARIABLES
+from warplens_run.formats.bundle_files import ENVIRONMENT, KERNELS, LAUNCHED
 
 SHOWN_VERSIONS: Final = ("torch", "triton")
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from warplens.replay.plan_file import Argument, Unit
+from warplens_run.formats.replay_plan import Argument, Unit
 
 SMALLEST: Final = 3
 """Two sizes are two layers; three in equal steps are a series."""

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from warplens.planning.invariants import invariant_fill, tensor_in
 from warplens.planning.recorded import Recorded, RecordedTensor
-from warplens.replay.plan_file import Fill
+from warplens_run.formats.replay_plan import Fill
 
 INTEGERS: Final = frozenset(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from warplens.planning.recorded import Recorded, RecordedTensor, contiguous
-from warplens.replay.plan_file import Fill
+from warplens_run.formats.replay_plan import Fill
 
 Arguments = Mapping[str, Recorded]
 

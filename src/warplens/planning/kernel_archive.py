@@ -7,12 +7,12 @@ import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from warplens.errors import FormatError
 from warplens.readers.other_files import describe
 from warplens.readers.shared.stored_file import GZIP_MAGIC, TAR_MAGIC, TAR_MAGIC_AT, gunzip, load
 from warplens.readers.shared.tar_archive import tar_files
 from warplens.readers.shared.unpack_limit import UnpackLimit
 from warplens.readers.shared.zip_archive import DAMAGED_ZIP, read_member
+from warplens_run.base.errors import FormatError
 
 LARGEST_BYTES: Final = 4 << 20
 """Of one file; larger ones are no kernels."""

@@ -13,7 +13,7 @@ from warplens.planning.arguments import CallBuilder, NotReplayable
 from warplens.planning.context import Context
 from warplens.planning.recorded import RecordedTensor
 from warplens.readers.bundle.launches import Launch, LaunchArgument
-from warplens.replay.plan_file import DTYPES, Argument, Fill, SourceKernel, Storage, Unit
+from warplens_run.formats.replay_plan import DTYPES, Argument, Fill, SourceKernel, Storage, Unit
 
 NO_RECORD: Final = "the capture's record of its launch cannot be read"
 NOT_CERTAIN: Final = "its arguments are those of another launch with the same name and grid"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warplens.files import write_whole
+from warplens_run.base.files import write_whole
 
 ODD = ("hacked_twin", "Dimname", "...")
 """Overloads that no trace of a GPU holds."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from warplens.costs.lists import CHUNK
 from warplens.planning.recorded import DTYPES
-from warplens.replay.plan_file import Kernel
+from warplens_run.formats.replay_plan import Kernel
 
 MOST_BLOCKS: Final = 320
 MOST_LAUNCHES: Final = 1 << 20

@@ -24,8 +24,8 @@ from warplens.planning.multi_tensor import ListLaunches
 from warplens.planning.recorded import Recorded, RecordedTensor, contiguous, from_spec
 from warplens.planning.schemas import OpParameter, OpSchema
 from warplens.planning.shards import Sharding
-from warplens.replay.plan_file import APPROXIMATE, DTYPES, Unit
-from warplens.units import plural
+from warplens_run.base.units import plural
+from warplens_run.formats.replay_plan import APPROXIMATE, DTYPES, Unit
 
 ACCUMULATE: Final = "torch::autograd::AccumulateGrad"
 LIST_OP: Final = re.compile(r"aten::_(amp_)?(foreach|fused)_\w+(\.\w+)?")

@@ -12,13 +12,13 @@ import polars as pl
 
 from warplens.analyses.units.calls import unit_calls
 from warplens.analyses.workspace import Workspace
-from warplens.errors import UsageError
 from warplens.model.kinds import KINDS
 from warplens.planning.context import Context, context_of
 from warplens.planning.families import with_families
 from warplens.planning.units import plan_units
-from warplens.printable import encodable
-from warplens.replay.plan_file import LEFT_OUT, READY, KernelSource, ReplayPlan, Rest, TracedGpu, Unit, source_of
+from warplens_run.base.errors import UsageError
+from warplens_run.base.printable import encodable
+from warplens_run.formats.replay_plan import LEFT_OUT, READY, KernelSource, ReplayPlan, Rest, TracedGpu, Unit, source_of
 
 BEYOND: Final = "beyond the covered share {:g}"
 NOT_MATCHED: Final = "not matched by the patterns"

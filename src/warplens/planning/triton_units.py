@@ -12,7 +12,7 @@ from warplens.planning.fills import INTEGERS
 from warplens.planning.recorded import Recorded
 from warplens.planning.values import scalar
 from warplens.readers.kineto.triton_calls import TritonCall
-from warplens.replay.plan_file import Argument, SourceKernel
+from warplens_run.formats.replay_plan import Argument, SourceKernel
 
 NO_SOURCE: Final = "a generated kernel without its source (a capture bundle contains it; or pass kernel_files)"
 BOUND: Final = re.compile(r"<\s*(\d{1,12})\b")

@@ -34,9 +34,9 @@ from warplens.planning.schemas import OpSchema, parse_schema
 from warplens.planning.shards import Sharding, shardings
 from warplens.planning.triton_units import triton_arguments, triton_kernel
 from warplens.planning.zeros import with_zeros, zero_fills
-from warplens.replay.op_rules import hazard
-from warplens.replay.plan_file import REFUSED, Argument, Kernel, Storage, Times, Unit
-from warplens.units import is_whole_number
+from warplens_run.base.units import is_whole_number
+from warplens_run.formats.replay_plan import REFUSED, Argument, Kernel, Storage, Times, Unit
+from warplens_run.replay.op_rules import hazard
 
 NO_SHAPES: Final = "the trace records no shapes (profile with record_shapes=True)"
 BETWEEN_GPUS: Final = re.compile(r"Memcpy (PtoP|Peer)")

@@ -7,7 +7,7 @@ from typing import Final
 
 from warplens.planning.recorded import SCALAR_TYPES
 from warplens.planning.schemas import OpParameter
-from warplens.replay.plan_file import DTYPES, INT64, Argument
+from warplens_run.formats.replay_plan import DTYPES, INT64, Argument
 
 NONE: Final = Argument("none")
 WHOLE: Final = re.compile(r"-?\d{1,19}")

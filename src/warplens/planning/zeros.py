@@ -14,7 +14,7 @@ from typing import Final
 from warplens.analyses.units.calls import OP, UnitCalls
 from warplens.model.trace import Trace
 from warplens.planning.reuse import calls_in_order, storages_of
-from warplens.replay.plan_file import Fill, Storage
+from warplens_run.formats.replay_plan import Fill, Storage
 
 LEAVE: Final = {
     # op: what its output holds

@@ -16,7 +16,6 @@ from warplens.analyses.paths.gpu_lookup import gpu_of
 from warplens.analyses.paths.stalls import PREFIX
 from warplens.analyses.trees.rates import EXCLUSIVE
 from warplens.categories import OTHER, load_categorizer
-from warplens.errors import UsageError
 from warplens.hardware import Gpu
 from warplens.model.call_paths import CallPaths
 from warplens.model.measured import STALL_MEANINGS
@@ -26,7 +25,8 @@ from warplens.outputs import Document, Extras
 from warplens.profiles.describing import NO_DEVICE, headline
 from warplens.profiles.on_demand import TablesOnDemand, bound
 from warplens.profiles.options import Rules, split_rules
-from warplens.units import plural
+from warplens_run.base.errors import UsageError
+from warplens_run.base.units import plural
 
 if TYPE_CHECKING:
     from warplens.model.measured import Measured

@@ -29,7 +29,6 @@ from warplens.analyses.graph.plain_step import ESTIMATED, PlainStep
 from warplens.analyses.roofline.costing import COSTED, costing
 from warplens.analyses.roofline.tables import cost_coverage
 from warplens.analyses.roofline.utilization import flop_of_calls
-from warplens.errors import UsageError
 from warplens.hardware import Gpu
 from warplens.model.table import Table
 from warplens.model.tree import Tree, build_tree
@@ -39,7 +38,8 @@ from warplens.profiles.describing import definitions, device_line
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.setup import hardware_difference, setup_differences
 from warplens.profiles.trace import Profile
-from warplens.units import format_flop
+from warplens_run.base.errors import UsageError
+from warplens_run.base.units import format_flop
 
 TREE = "diff_tree"
 PATH_TABLES_COMPARED = ("kernel_categories", "kernels", "launch_categories", "scopes", "python_lines", "stalls")

@@ -14,7 +14,7 @@ from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, gpu_of_device
 from warplens.model.arrays import numbered
 from warplens.model.trace import Device, Meta, Trace
-from warplens.units import format_bytes, format_count
+from warplens_run.base.units import format_bytes, format_count
 
 NO_DEVICE = "no GPU named in the file"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from warplens.cache import entries, place
-from warplens.files import content_hash
 from warplens.model.table import Column, Table
+from warplens_run.base.files import content_hash
 
 
 class FinishedReport(msgspec.Struct, frozen=True):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from warplens.errors import WarplensError
 from warplens.model.quality import Note
 from warplens.model.trace import Trace
 from warplens.passes.survey import GRAPH_LAUNCH
 from warplens.readers import inputs
+from warplens_run.base.errors import WarplensError
 
 if TYPE_CHECKING:
     from warplens.model.graph_records import CaptureIndex, CaptureTrace

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 from warplens.analyses.missing_data import TORCH
 from warplens.analyses.workspace import Options
 from warplens.cluster import Item, OnProgress, Runner, runner_for, unpacked_bytes
-from warplens.errors import UsageError, WarplensError
 from warplens.hardware import Gpu
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
 from warplens.outputs import Document, Extras
@@ -30,7 +29,8 @@ from warplens.ranks.own_pace import JobModel
 from warplens.ranks.records import RankDigest
 from warplens.ranks.scene import job_scene
 from warplens.ranks.tables import JOB_TABLES
-from warplens.units import format_bytes, listed, plural
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
     from warplens.model.table import Table

@@ -17,7 +17,7 @@ from warplens.profiles.comparison import Comparison, Sides
 from warplens.profiles.job import JobProfile
 from warplens.profiles.on_demand import TableSource
 from warplens.ranks.merged_notes import rank_text
-from warplens.units import format_bytes, format_ms, listed, plural
+from warplens_run.base.units import format_bytes, format_ms, listed, plural
 
 MEASURES: Final = {
     # column of `ranks`: what it is called

@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.errors import FormatError
 from warplens.model.rank_timeline import RankFlow, RankTimeline, SliceTrack
 from warplens.model.trace import Ints, Trace
 from warplens.profiles.job import JobProfile
@@ -20,6 +19,7 @@ from warplens.profiles.reading import read
 from warplens.profiles.timelines import gpu_facts, steps_track
 from warplens.profiles.trace import Profile
 from warplens.ranks.job import Job
+from warplens_run.base.errors import FormatError
 
 MOST_RANKS: Final = 8
 """Timelines that are written where none are chosen: more are hard to read."""

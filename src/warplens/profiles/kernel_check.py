@@ -23,7 +23,7 @@ from warplens.model.finding import Finding, ranked
 from warplens.model.table_entry import TableEntry
 from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, bound
-from warplens.units import listed, plural
+from warplens_run.base.units import listed, plural
 
 
 def _facts(checked: CheckResult) -> list[KernelFacts]:

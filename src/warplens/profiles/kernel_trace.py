@@ -17,7 +17,7 @@ from warplens.model.kernel_scene import KernelScene
 from warplens.model.table_entry import TableEntry
 from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, bound
-from warplens.units import format_bytes, format_flop, listed, plural
+from warplens_run.base.units import format_bytes, format_flop, listed, plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -9,7 +9,7 @@ from warplens.kernel_lab.layouts.scene import layout_scene
 from warplens.kernel_lab.layouts.tables import LAYOUT_TABLES
 from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, bound
-from warplens.units import plural
+from warplens_run.base.units import plural
 
 
 class OpenedLayout(TablesOnDemand):

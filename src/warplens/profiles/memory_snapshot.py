@@ -19,7 +19,7 @@ from warplens.outputs import Document, Extras
 from warplens.profiles.describing import explanations
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.readers.memory_snapshot import reader
-from warplens.units import format_bytes, plural
+from warplens_run.base.units import format_bytes, plural
 
 
 class MemoryProfile(TablesOnDemand):

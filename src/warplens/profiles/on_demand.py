@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 import polars as pl
 
-from warplens.errors import UsageError, WarplensError
 from warplens.model.finding import findings_table
 from warplens.model.notebook import shown
 from warplens.model.table_entry import TableEntry
 from warplens.profiles.unknown_table import unknown_table
-from warplens.units import plural
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.units import plural
 
 if TYPE_CHECKING:
     from warplens.model.call_paths import CallPaths

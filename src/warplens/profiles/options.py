@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from warplens.categories import Rule
-from warplens.units import parse_bytes
+from warplens_run.base.units import parse_bytes
 
 AnyPath = str | os.PathLike[str]
 Rules = Sequence[Rule | AnyPath]

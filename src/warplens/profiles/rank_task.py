@@ -10,7 +10,6 @@ import polars as pl
 from warplens.analyses import Options, Workspace
 from warplens.analyses.units.unique import kernel_groups
 from warplens.categories import load_categorizer
-from warplens.errors import FormatError
 from warplens.model.trace import Trace
 from warplens.profiles.describing import find_gpu
 from warplens.profiles.reading import read_rank
@@ -19,6 +18,7 @@ from warplens.ranks.digest import digest
 from warplens.ranks.records import RankDigest
 from warplens.readers import inputs
 from warplens.readers.inputs import Input
+from warplens_run.base.errors import FormatError
 
 
 @dataclass(frozen=True)

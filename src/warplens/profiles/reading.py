@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
-from warplens.errors import FormatError
-from warplens.machine import return_memory
 from warplens.model.call_paths import CallPaths
 from warplens.model.trace import Trace
 from warplens.passes import run_passes
 from warplens.profiles.graph_reading import with_graphs
 from warplens.readers import cache as trace_cache
 from warplens.readers import inputs
+from warplens_run.base.errors import FormatError
+from warplens_run.base.machine import return_memory
 
 if TYPE_CHECKING:
     from warplens.readers.bundle.light import StoredLightPass

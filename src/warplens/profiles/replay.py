@@ -10,9 +10,9 @@ from warplens.analyses.units.replayed import REPLAY_TABLES, WholeRun, replay
 from warplens.hardware import Gpu, gpu_of_device
 from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
-from warplens.replay import result_file
-from warplens.replay.result_file import ReplayResult
-from warplens.units import format_percent, plural
+from warplens_run.base.units import format_percent, plural
+from warplens_run.formats import replay_result as result_file
+from warplens_run.formats.replay_result import ReplayResult
 
 
 class OpenedReplay(TablesOnDemand):

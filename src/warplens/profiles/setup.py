@@ -13,7 +13,7 @@ from warplens.model.table import Table
 from warplens.model.trace import Trace
 from warplens.profiles.describing import device_names
 from warplens.profiles.trace import Profile
-from warplens.units import listed
+from warplens_run.base.units import listed
 
 RECORDED: Final = ("torch", "triton", "jax", "transformers", "driver")
 """Facts of a capture bundle."""

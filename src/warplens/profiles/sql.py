@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
-from warplens.errors import UsageError
 from warplens.model.table import Column, Table
 from warplens.profiles.sql_checks import check_query
 from warplens.profiles.sql_text import with_names
 from warplens.profiles.unknown_table import unknown_table
+from warplens_run.base.errors import UsageError
 
 FrameMaker = Callable[[], pl.DataFrame]
 MISSING_TABLE = re.compile(r"relation '(.+)' was not found")

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.profiles.sql_text import Token, all_tokens, tokens_of
+from warplens_run.base.errors import UsageError
 
 QUERIES: Final = ("select", "with", "from", "values")
 READS_FILES: Final = re.compile(r"(?:read|scan)_\w+")

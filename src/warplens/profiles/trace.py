@@ -26,7 +26,7 @@ from warplens.outputs.document import CorrectedTimes, DocumentKind
 from warplens.profiles.describing import definitions, device_line, explanations, find_gpu, headline, trace_facts
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.options import Rules, split_rules
-from warplens.units import plural
+from warplens_run.base.units import plural
 
 if TYPE_CHECKING:
     from warplens.analyses.graph.bounds import StepBounds
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from warplens.model.tree import Tree
     from warplens.profiles.finished import FinishedReport
     from warplens.profiles.sql import FrameMaker
-    from warplens.proof.result_file import ProofResult
-    from warplens.replay.result_file import ReplayResult
+    from warplens_run.formats.proof_result import ProofResult
+    from warplens_run.formats.replay_result import ReplayResult
 
 TABLE_NAMES = ("quality", "findings", "evidence", *(name for name in TABLES if name != "quality"))
 """The tables of a trace's report."""

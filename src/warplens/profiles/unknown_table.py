@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
 
 
 def unknown_table(name: str, table_names: Collection[str], needs: Mapping[str, str] | None = None) -> UsageError:

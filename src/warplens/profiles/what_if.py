@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from warplens.analyses.graph.editing import Members
 from warplens.analyses.page.members import members_of
-from warplens.errors import UsageError
 from warplens.model.arrays import places_by_value
 from warplens.model.edits import ScaleHost, ScaleWork, StepChange, WorkOfRows
 from warplens.model.trace import Ints
+from warplens_run.base.errors import UsageError
 
 if TYPE_CHECKING:
     from warplens.profiles.trace import Profile

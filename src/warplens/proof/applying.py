@@ -12,9 +12,9 @@ from warplens.analyses.graph.what_if import StepModel
 from warplens.model.edits import CaptureGraph, Edit, ScaleWork, StepChange, WorkOfRows, with_measured_saving
 from warplens.model.finding import Finding, ranked
 from warplens.proof.measured_edits import edited_work, share_of_expected
-from warplens.proof.plan_file import OF_KERNEL_LAB
-from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, SwapResult, VariantResult
-from warplens.units import format_ms
+from warplens_run.base.units import format_ms
+from warplens_run.formats.proof_plan import OF_KERNEL_LAB
+from warplens_run.formats.proof_result import Difference, ExperimentResult, ProofResult, SwapResult, VariantResult
 
 CPU: Final = "cpu"
 LESS_IN_STEP: Final = 0.95

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from warplens.analyses.workspace import Workspace
-from warplens.errors import UsageError, WarplensError
 from warplens.hardware import Gpu, gpu_named
 from warplens.kernel_lab.checking import CheckResult, KernelCheck
 from warplens.kernel_lab.compiling.targets import TARGETS
@@ -21,8 +20,9 @@ from warplens.proof.experiments.call_runs import RecordedCalls
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.kernel_checks import LabTarget, checked_launches, target_of, why_not
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.replay.plan_file import DTYPES as ELEMENT_BYTES
-from warplens.replay.plan_file import READY, Argument, ReplayPlan, Unit
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.formats.replay_plan import DTYPES as ELEMENT_BYTES
+from warplens_run.formats.replay_plan import READY, Argument, ReplayPlan, Unit
 
 NO_KERNEL: Final = "{} has no Triton kernel whose source and arguments were recorded"
 RECORD_HINT: Final = "warplens profile -o run.warplens SCRIPT.py records both"

@@ -11,9 +11,9 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
-from warplens.errors import WarplensError
 from warplens.puzzles.limits import TimeLimit
 from warplens.puzzles.records import Puzzle
+from warplens_run.base.errors import WarplensError
 
 
 class BadAnswer(WarplensError):  # noqa: N818 - an answer, not an error of ours

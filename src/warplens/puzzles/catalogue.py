@@ -5,9 +5,9 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.puzzles import elementwise, neighbours, outer, products, rows
 from warplens.puzzles.records import Puzzle
+from warplens_run.base.errors import UsageError
 
 _GROUPS: Final = (elementwise.PUZZLES, rows.PUZZLES, neighbours.PUZZLES, products.PUZZLES, outer.PUZZLES)
 PUZZLES: Final[tuple[Puzzle, ...]] = tuple(

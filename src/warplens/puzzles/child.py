@@ -16,11 +16,11 @@ from typing import IO, Final
 import msgspec
 
 import warplens
-from warplens.errors import MissingExtra
-from warplens.files import write_whole
 from warplens.kernel_lab.compiling.child import NOT_PASSED_ON
 from warplens.puzzles.jobs import NEEDS_NEW_PROCESS, AnswerJob, CheckRequest
 from warplens.puzzles.records import Puzzle, Report
+from warplens_run.base.errors import MissingExtra
+from warplens_run.base.files import write_whole
 
 SECONDS: Final = 10.0
 """CPU time that one file may take. The longest solution takes less than two."""

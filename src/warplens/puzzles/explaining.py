@@ -28,7 +28,7 @@ from warplens.puzzles.records import Problem, Spot
 from warplens.puzzles.running import CaseRun, Stop
 from warplens.puzzles.spots import MOST_SPOTS, coordinates, number_of, program_text, spots_of
 from warplens.puzzles.writers import Accesses, TracedAccess, storage_elements, tensor_number
-from warplens.units import plural
+from warplens_run.base.units import plural
 
 NOT_A_NUMBER: Final = (
     "exp of a large number is inf, and inf / inf, inf − inf and 0 · inf are nan: "

@@ -14,7 +14,7 @@ from warplens.kernel_lab.tracing.watching.places import index_text
 from warplens.puzzles.records import Problem
 from warplens.puzzles.spots import coordinates, program_text, spot_of, spots_of
 from warplens.puzzles.writers import Accesses, storage_elements
-from warplens.units import plural
+from warplens_run.base.units import plural
 
 ADVICE: Final = {
     "out_of_bounds": "lanes outside a tensor must be switched off: mask= with a condition on every index",

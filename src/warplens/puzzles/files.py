@@ -11,10 +11,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from warplens.errors import UsageError
-from warplens.files import write_errors, write_whole
 from warplens.puzzles.catalogue import BY_NAME, PUZZLES
 from warplens.puzzles.records import Puzzle
+from warplens_run.base.errors import UsageError
+from warplens_run.base.files import write_errors, write_whole
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable

@@ -9,10 +9,10 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-from warplens.bundle_files import MANIFEST
 from warplens.model.rank_timeline import CONVERTED
 from warplens.readers.registry import EXECUTION_TRACE
 from warplens.readers.shared.file_head import head_of
+from warplens_run.formats.bundle_files import MANIFEST
 
 HEAD_BYTES: Final = 1 << 16
 ZIP: Final = b"PK\x03\x04"

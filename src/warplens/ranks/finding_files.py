@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from warplens.bundle_files import MANIFEST, is_incomplete
-from warplens.errors import UsageError
 from warplens.ranks.capture_files import CapturedTrace, captures_in, without_captures
+from warplens_run.base.errors import UsageError
+from warplens_run.formats.bundle_files import MANIFEST, is_incomplete
 
 PACKED: Final = (".gz", ".bz2", ".xz")
 ENDINGS: Final = (

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from warplens.errors import FormatError
 from warplens.ranks.finding_files import RANK, RankFile
 from warplens.ranks.job import FailedRank, Job, JobNote
 from warplens.ranks.merged_notes import merged, remark_text
 from warplens.ranks.records import RankDigest
-from warplens.units import plural
+from warplens_run.base.errors import FormatError
+from warplens_run.base.units import plural
 
 APART_NS: Final = 60_000_000_000
 """Ranks whose recordings are so far apart do not belong to one run."""

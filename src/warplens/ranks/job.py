@@ -18,7 +18,7 @@ from warplens.ranks.kinds import SYNCHRONISING
 from warplens.ranks.matching import Matching, match
 from warplens.ranks.merged_notes import merged, rank_text, remark_text, some
 from warplens.ranks.records import RankDigest
-from warplens.units import format_ns, listed, plural
+from warplens_run.base.units import format_ns, listed, plural
 
 MATCH: Final = "match"
 MARGIN_NS: Final = 50_000

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from warplens.bundle_files import GRAPH_CAPTURE_INDEX, GRAPH_CAPTURES, TRACE
-from warplens.errors import FormatError, UsageError
 from warplens.model.call_paths import CallPaths
 from warplens.model.graph_records import CapturedLaunch, CaptureIndex, CaptureRecord, ReplayRecord
 from warplens.model.kinds import NONE
@@ -18,6 +16,8 @@ from warplens.readers import bundle, registry
 from warplens.readers.shared import stored_file
 from warplens.readers.shared.graph_files import GraphFiles
 from warplens.readers.shared.stored_file import StoredFile
+from warplens_run.base.errors import FormatError, UsageError
+from warplens_run.formats.bundle_files import GRAPH_CAPTURE_INDEX, GRAPH_CAPTURES, TRACE
 
 if TYPE_CHECKING:
     from warplens.readers.bundle.reader import Bundle

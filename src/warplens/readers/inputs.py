@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from warplens.bundle_files import EXECUTION_STEP, EXECUTION_TRACE, TRACE
-from warplens.errors import FormatError, UsageError, WarplensError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed, Meta, Trace
 from warplens.readers import bundle, registry
 from warplens.readers.shared import stored_file
 from warplens.readers.shared.stored_file import StoredFile
+from warplens_run.base.errors import FormatError, UsageError, WarplensError
+from warplens_run.formats.bundle_files import EXECUTION_STEP, EXECUTION_TRACE, TRACE
 
 if TYPE_CHECKING:
     from warplens.readers.bundle.counters import RecordedCounters

@@ -15,12 +15,12 @@ from typing import Final
 import msgspec
 
 from warplens import native_library
-from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
 from warplens.readers.shared.file_head import head_of
 from warplens.readers.shared.stored_file import NotWholeError, StoredFile, slices, text_start
+from warplens_run.base.errors import FormatError
 
 Reader = Callable[[bytes, Meta, list[Note]], Trace | CallPaths]
 """(content, facts about the file, notes from unpacking it) → the profile."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
 from warplens.readers.nsys import reader as nsys
 from warplens.readers.rocm import rocpd
 from warplens.readers.shared.sqlite_tables import Database, opened
 from warplens.readers.shared.stored_file import UNFINISHED
+from warplens_run.base.errors import FormatError
 
 KINDS: Final[tuple[tuple[Callable[[Sequence[str]], bool], Callable[[Database, Meta, list[Note]], Trace]], ...]] = (
     (nsys.matches, nsys.read),

@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.replay.cpp import schema_text
-from warplens.replay.op_rules import hazard, refusal
-from warplens.replay.plan_file import READY, ReplayPlan, Unit
 from warplens.replay.script_values import storage_text, value_text
 from warplens.replay.triton_script import launch_lines, source_lines
-from warplens.torch_switches import ATTRIBUTES, CALLS
-from warplens.units import plural
+from warplens_run.base.errors import UsageError
+from warplens_run.base.torch_switches import ATTRIBUTES, CALLS
+from warplens_run.base.units import plural
+from warplens_run.formats.replay_plan import READY, ReplayPlan, Unit
+from warplens_run.replay.op_rules import hazard, refusal
 
 INDENT: Final = "    "
 ONE_LINE: Final = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from warplens.replay.plan_file import DTYPES, Argument, Fill, Storage, TensorView, Unit
+from warplens_run.formats.replay_plan import DTYPES, Argument, Fill, Storage, TensorView, Unit
 
 SHORT_NAMES: Final = ("dtype", "layout", "memory_format")
 FLOATS: Final = ("normal", "rectified", "masked", "uniform")

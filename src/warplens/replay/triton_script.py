@@ -10,10 +10,10 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from warplens.errors import UsageError
-from warplens.replay.plan_file import Argument, ReplayPlan, Unit
 from warplens.replay.script_values import value_text
-from warplens.replay.triton_passing import passing_of
+from warplens_run.base.errors import UsageError
+from warplens_run.formats.replay_plan import Argument, ReplayPlan, Unit
+from warplens_run.replay.triton_passing import passing_of
 
 INDENT: Final = "    "
 TRITON_DTYPES: Final = {

@@ -16,10 +16,10 @@ from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
 from warplens.analyses.graph.records import MARK, Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate
 from warplens.analyses.workspace import Workspace
-from warplens.errors import WarplensError
 from warplens.model.kinds import CODE
 from warplens.model.quality import Note
 from warplens.model.trace import Ints, Trace
+from warplens_run.base.errors import WarplensError
 
 
 def corrected_trace(work: Workspace) -> Trace:

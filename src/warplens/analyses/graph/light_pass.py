@@ -16,7 +16,7 @@ from warplens.analyses.graph.host_waits import calls_that_matter
 from warplens.analyses.graph.records import CALL, MARK, RETURN, Floats, StepGraph
 from warplens.model.kinds import NONE
 from warplens.model.trace import Ints, Trace
-from warplens.units import plural
+from warplens_run.base.units import plural
 
 LONGEST_CALL_NS: Final = 20_000.0
 """A call that launches takes no longer by itself: what goes beyond it is a wait, for room in the queue say."""

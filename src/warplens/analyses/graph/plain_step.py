@@ -10,7 +10,7 @@ from warplens.analyses.graph.bounds import step_bounds
 from warplens.analyses.graph.building import graph_of, has_graph
 from warplens.analyses.graph.simulating import NOTED_SHARE
 from warplens.analyses.workspace import Workspace
-from warplens.units import format_short_ms
+from warplens_run.base.units import format_short_ms
 
 GIVEN: Final = "given"
 MEASURED: Final = "measured in the bundle"

@@ -12,7 +12,7 @@ from warplens.analyses.graph.records import MARK, Floats, StepGraph
 from warplens.model.arrays import places_by_value
 from warplens.model.kinds import NONE
 from warplens.model.trace import Ints
-from warplens.units import format_ms
+from warplens_run.base.units import format_ms
 
 COUNTED_WITHOUT_FIRST: Final = 3
 """Of this many steps, the first does not count."""

@@ -12,7 +12,7 @@ from warplens.analyses.memory.history import Failure
 from warplens.analyses.memory.memory_work import Holders, MemoryWork
 from warplens.analyses.memory.peak import Beside, beside_at
 from warplens.model.table import Column, Table
-from warplens.units import format_bytes
+from warplens_run.base.units import format_bytes
 
 FRAGMENTED: Final = "fragmented"
 FULL: Final = "full"

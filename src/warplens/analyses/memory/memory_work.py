@@ -16,7 +16,7 @@ from warplens.analyses.memory.labels import LOSS, TRAINING, Labels
 from warplens.analyses.memory.layer_caches import with_layer_caches
 from warplens.model.memory_facts import MemoryFacts
 from warplens.model.quality import Note
-from warplens.units import format_bytes
+from warplens_run.base.units import format_bytes
 
 NO_FACTS: Final = MemoryFacts()
 

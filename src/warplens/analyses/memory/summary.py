@@ -9,7 +9,7 @@ import polars as pl
 from warplens.analyses.memory.failures import FRAGMENTED, LIMITED
 from warplens.analyses.memory.peak import BESIDE
 from warplens.model.table import Table
-from warplens.units import format_bytes
+from warplens_run.base.units import format_bytes
 
 MOST_HOLDERS = 3
 ASKED = re.compile(r"out of memory\. Tried to allocate ([\d.]+ \w+)")

@@ -11,7 +11,7 @@ from warplens.analyses.quality import COLUMNS
 from warplens.categories import demangle
 from warplens.model.quality import Note
 from warplens.model.table import Table
-from warplens.units import format_percent
+from warplens_run.base.units import format_percent
 
 PROTON_TREE: Final = "Proton call tree"
 """The format of Proton's trees."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from warplens.analyses.paths.workspace import PathWorkspace
 from warplens.analyses.trees.call_tree import CONTEXTS
-from warplens.errors import UsageError
 from warplens.model.kinds import NONE
 from warplens.model.tree import Tree, build_tree, without
 from warplens.model.user_code import FRAME
+from warplens_run.base.errors import UsageError
 
 CALLERS: Final = ("python", "module", "annotation", "op")
 """Kinds that a context may omit; kernels and their contents are always kept."""

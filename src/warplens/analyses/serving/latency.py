@@ -23,7 +23,7 @@ from warplens.model.intervals import covered_until, union
 from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
 from warplens.model.tree import Floats
-from warplens.units import format_short_ms
+from warplens_run.base.units import format_short_ms
 
 SLOW: Final = 1.25
 """An interval is slow from this many times the median on: intervals of one batch size differ by less."""

@@ -11,7 +11,7 @@ from warplens.analyses.serving.served import INFERRED
 from warplens.analyses.serving.steady import steady_state
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import Workspace
-from warplens.units import format_ns, plural
+from warplens_run.base.units import format_ns, plural
 
 MUCH_APPROXIMATE_PERCENT: Final = 10.0
 LOW_COVER_PERCENT: Final = 50.0

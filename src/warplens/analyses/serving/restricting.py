@@ -18,14 +18,14 @@ import polars as pl
 from warplens.analyses.serving.iterations import find_iterations, iteration_windows
 from warplens.analyses.serving.served import Served
 from warplens.analyses.serving.spans import Span
-from warplens.errors import UsageError
 from warplens.model.intervals import Union, covered_until, subtract, union
 from warplens.model.kinds import CODE, NESTED, NONE
 from warplens.model.quality import Note
 from warplens.model.subset import subset, with_references
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes.climb import climb
-from warplens.units import listed, plural
+from warplens_run.base.errors import UsageError
+from warplens_run.base.units import listed, plural
 
 
 class OnePhase(NamedTuple):

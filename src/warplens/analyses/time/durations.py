@@ -9,7 +9,7 @@ from warplens.analyses.work.kernels import CATEGORY, PERCENT, STEP_TIME, STEP_US
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.arrays import sorted_by
 from warplens.model.table import Column, Table
-from warplens.units import format_ns
+from warplens_run.base.units import format_ns
 
 EDGES_US = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 100_000)
 

@@ -32,7 +32,7 @@ from warplens.model.kinds import CODE, NONE
 from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes.climb import climb, climb_context
-from warplens.units import format_ns
+from warplens_run.base.units import format_ns
 
 CAUSES: Final = {
     # cause: what it means and, after the colon, what usually helps

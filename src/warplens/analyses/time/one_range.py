@@ -15,13 +15,13 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from warplens.errors import UsageError
 from warplens.model.kinds import CODE, NESTED, NONE
 from warplens.model.quality import Note
 from warplens.model.subset import subset, with_references
 from warplens.model.trace import SIDE_FRAMES, Ints, Trace
 from warplens.passes.climb import climb
-from warplens.units import format_ms, parse_duration, plural
+from warplens_run.base.errors import UsageError
+from warplens_run.base.units import format_ms, parse_duration, plural
 
 TIMES: Final = re.compile(r"\s*(\d[^-]*)-\s*(\d[^-]*)")
 CALLS: Final = re.compile(r"(?P<name>.*)#(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)

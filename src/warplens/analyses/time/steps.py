@@ -17,7 +17,7 @@ import polars as pl
 from warplens.analyses.time.timeline import DeviceWork, device_work, measure, split_work
 from warplens.analyses.workspace import Workspace
 from warplens.model.table import Column, Table
-from warplens.units import format_ms
+from warplens_run.base.units import format_ms
 
 SHOWN = ("busy", "idle", "computation", "exposed_communication", "exposed_memcpy")
 COLUMNS = (

@@ -14,7 +14,7 @@ from warplens.model.intervals import Union, clip, length, subtract, union
 from warplens.model.kinds import CODE, NESTED
 from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints
-from warplens.units import format_ns
+from warplens_run.base.units import format_ns
 
 ALL_DEVICES = "all"
 LONG_BEFORE = 0.05

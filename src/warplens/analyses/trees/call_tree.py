@@ -16,13 +16,13 @@ import polars as pl
 
 from warplens.analyses.time.host_times import own_times, thread_name, waiting
 from warplens.analyses.workspace import NO_LAUNCH, Workspace
-from warplens.errors import UsageError
 from warplens.model.arrays import sorted_unique
 from warplens.model.kinds import BACKWARD, CODE, KINDS, MODULE_PREFIX, NONE
 from warplens.model.paths import merge_paths
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.model.tree import Floats, Tree, build_tree
 from warplens.passes.climb import climb
+from warplens_run.base.errors import UsageError
 
 CONTEXTS: Final = {
     # context: the kinds of host events that become nodes

@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from warplens.errors import UsageError
 from warplens.hardware import Gpu
 from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.tree import Floats, Tree
+from warplens_run.base.errors import UsageError
 
 EXCLUSIVE: Final = " (exc)"
 """Suffix of metrics that belong to their node alone and are not part of any sum."""

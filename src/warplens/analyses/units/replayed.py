@@ -10,13 +10,13 @@ import polars as pl
 
 from warplens.analyses.workspace import Workspace
 from warplens.categories import short_name
-from warplens.errors import UsageError
 from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.table_entry import TableEntry, entries
-from warplens.replay.result_sums import active_joules, gpu_median_ns, in_range, ratio, replayed_ns, traced_ns
+from warplens_run.base.errors import UsageError
+from warplens_run.formats.result_sums import active_joules, gpu_median_ns, in_range, ratio, replayed_ns, traced_ns
 
 if TYPE_CHECKING:
-    from warplens.replay.result_file import ReplayResult, UnitResult
+    from warplens_run.formats.replay_result import ReplayResult, UnitResult
 
 Row = dict[str, object]
 NO_ENERGY: Final = "no energy was measured"

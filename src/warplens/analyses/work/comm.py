@@ -19,7 +19,7 @@ from warplens.model.kinds import NONE
 from warplens.model.table import Column, Table
 from warplens.model.trace import Ints, ProcessGroup
 from warplens.passes.climb import climb
-from warplens.units import ranges
+from warplens_run.base.units import ranges
 
 ELEMENT_BYTES = {
     "float": 4, "float32": 4, "double": 8, "float64": 8, "half": 2, "float16": 2, "bfloat16": 2, "int": 4,

@@ -22,7 +22,7 @@ from warplens.model.intervals import covered_once, covered_until
 from warplens.model.kinds import CODE, NONE
 from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.trace import Device, Ints
-from warplens.units import is_whole_number
+from warplens_run.base.units import is_whole_number
 
 MAX_BLOCKS: Final = 32
 """Blocks a multiprocessor can hold at most on the GPUs of the last ten years; some hold fewer."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from warplens.cli.printing import print_line, write_bytes
-from warplens.cli.shared_options import add_json
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError
 from warplens.settings import explain_lines
+from warplens_run.base.errors import UsageError
+from warplens_run.cli.options import add_json
+from warplens_run.cli.printing import print_line, write_bytes
+from warplens_run.cli.verb import Verb
 
 
 class ExplainVerb(Verb):

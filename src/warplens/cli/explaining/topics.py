@@ -38,7 +38,7 @@ from warplens.ranks.digest import digest
 from warplens.ranks.job import Job
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.tables import JOB_TABLES
-from warplens.replay.result_file import empty_result
+from warplens_run.formats.replay_result import empty_result
 
 USES = {
     "mfu": (

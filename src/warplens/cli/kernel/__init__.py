@@ -7,7 +7,7 @@ from warplens.cli.kernel.diff import DiffFactsVerb
 from warplens.cli.kernel.layout import LayoutVerb
 from warplens.cli.kernel.puzzles import PuzzlesVerb
 from warplens.cli.kernel.trace import TraceVerb
-from warplens.cli.verb import VerbGroup
+from warplens_run.cli.verb import VerbGroup
 
 
 class KernelVerb(VerbGroup):

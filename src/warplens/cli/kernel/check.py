@@ -15,13 +15,13 @@ from warplens.cli.kernel.propose import show_proposal
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens.cli.kernel.script_progress import script_progress
 from warplens.cli.options import add_outputs, add_rows, add_theme
-from warplens.cli.printing import note, print_err, print_line, report_written, width, write_bytes
 from warplens.cli.rows import choose_rows, print_rows, shown_rows
-from warplens.cli.shared_options import SEVERAL, positive
 from warplens.cli.showing import show_text, themed
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError
-from warplens.units import is_whole_number
+from warplens_run.base.errors import UsageError
+from warplens_run.base.units import is_whole_number
+from warplens_run.cli.options import SEVERAL, positive
+from warplens_run.cli.printing import note, print_err, print_line, report_written, width, write_bytes
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import CheckResult

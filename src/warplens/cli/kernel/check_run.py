@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.printing import print_line, print_out, width
 from warplens.cli.progress import progress, spinner
 from warplens.cli.showing import show_text
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.cli.printing import print_line, print_out, width
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import CheckResult

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from warplens.units import format_bytes, format_count, format_flop, format_us
+from warplens_run.base.units import format_bytes, format_count, format_flop, format_us
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import CheckResult, KernelCheck

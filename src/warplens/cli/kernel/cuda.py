@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warplens.cli.kernel.profiles import card_of, target_of
-from warplens.cli.shared_options import SEVERAL
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.cli.options import SEVERAL
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.cuda.request import CudaRequest

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.kernel.check_run import checked_run, is_run
 from warplens.cli.options import add_rows
-from warplens.cli.printing import note, print_err
 from warplens.cli.rows import print_rows
-from warplens.cli.verb import Verb
-from warplens.units import plural
+from warplens_run.base.units import plural
+from warplens_run.cli.printing import note, print_err
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.model.table import Table

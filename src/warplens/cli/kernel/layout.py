@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import add_outputs, add_rows, add_theme
-from warplens.cli.printing import note, report_written, width
 from warplens.cli.rows import print_rows
-from warplens.cli.shared_options import SEVERAL, positive
 from warplens.cli.showing import show_text, themed
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError
-from warplens.units import is_whole_number, plural
+from warplens_run.base.errors import UsageError
+from warplens_run.base.units import is_whole_number, plural
+from warplens_run.cli.options import SEVERAL, positive
+from warplens_run.cli.printing import note, report_written, width
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.layouts.accesses import AccessOptions

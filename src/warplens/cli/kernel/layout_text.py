@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from warplens.outputs.grid import GridText, Segments, plain_line, render_grid
-from warplens.units import format_bytes, format_count, plural
+from warplens_run.base.units import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.layouts.exploring import AccessResult, Exploration, Panel

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.printing import note
 from warplens.cli.progress import progress
-from warplens.cli.shared_options import SEVERAL
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.cli.options import SEVERAL
+from warplens_run.cli.printing import note
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import CheckResult

@@ -6,7 +6,7 @@ import shlex
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from warplens.cli.printing import print_err, print_line, print_out
+from warplens_run.cli.printing import print_err, print_line, print_out
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.compiling.loading import LoadedKernel
@@ -16,9 +16,9 @@ MOST_DEFAULT = 24
 
 def show_proposal(source: str, options: list[str]) -> int:
     """Status 2, as for any request that lacks something."""
-    from warplens.errors import WarplensError
     from warplens.kernel_lab.compiling.loading import load_kernel
     from warplens.kernel_lab.compiling.proposing import proposed, signature_text
+    from warplens_run.base.errors import WarplensError
 
     kernel = load_kernel(source)
     # Its configs would be a better guess; what an import lacks is reported when it is compiled.

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import add_theme
-from warplens.cli.printing import print_err, print_out, width
 from warplens.cli.rows import print_json
-from warplens.cli.shared_options import add_force, add_json, add_output, add_top, positive
 from warplens.cli.showing import themed
-from warplens.cli.verb import Verb, VerbGroup
-from warplens.errors import UsageError, WarplensError
-from warplens.files import check_file
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.files import check_file
+from warplens_run.cli.options import add_force, add_json, add_output, add_top, positive
+from warplens_run.cli.printing import print_err, print_out, width
+from warplens_run.cli.verb import Verb, VerbGroup
 
 if TYPE_CHECKING:
     from warplens.puzzles.child import Answer, AnswerResult

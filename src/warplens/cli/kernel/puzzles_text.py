@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from warplens.units import format_bytes, format_count
+from warplens_run.base.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from warplens.puzzles.records import Costs, Problem, Puzzle, Report

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from warplens.cli.verb import VerbParser
-from warplens.files import check_file
+from warplens_run.base.files import check_file
+from warplens_run.cli.verb import VerbParser
 
 
 def add_script_args(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from warplens.cli.printing import draw_progress, note
+from warplens_run.cli.printing import draw_progress, note
 
 AFTER_SECONDS = 1.0
 """What is over sooner needs no progress."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens.cli.options import add_outputs, add_rows, add_theme
-from warplens.cli.printing import note, print_line, report_written, width
 from warplens.cli.rows import print_rows
-from warplens.cli.shared_options import SEVERAL, above_zero
 from warplens.cli.showing import themed
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError, WarplensError
-from warplens.units import is_whole_number
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.units import is_whole_number
+from warplens_run.cli.options import SEVERAL, above_zero
+from warplens_run.cli.printing import note, print_line, report_written, width
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions

@@ -11,7 +11,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from warplens.kernel_lab.tracing.records import NO_TENSOR, is_elementwise, is_failure
-from warplens.units import format_bytes, format_count, format_flop, plural
+from warplens_run.base.units import format_bytes, format_count, format_flop, plural
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.tracing.records import AccessTotals, Fault, KernelTrace, Place, TracedLaunch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from warplens.cli.proving.all_at_once import ProveAllVerb
 from warplens.cli.proving.plan import PlanProofVerb
-from warplens.cli.proving.run import RunProofVerb
-from warplens.cli.proving.show import ShowProofVerb
-from warplens.cli.verb import VerbGroup
+from warplens_run.cli.prove_run import RunProofVerb
+from warplens_run.cli.prove_show import ShowProofVerb
+from warplens_run.cli.verb import VerbGroup
 
 
 class ProveVerb(VerbGroup):

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
 from warplens.cli.options import add_trace
-from warplens.cli.printing import print_err, print_out, report_written
 from warplens.cli.progress import spinner
-from warplens.cli.replay.files import file_to_write
-from warplens.cli.shared_options import add_output
-from warplens.cli.verb import Verb
-from warplens.units import plural
+from warplens_run.base.units import plural
+from warplens_run.cli.files import file_to_write
+from warplens_run.cli.options import add_output
+from warplens_run.cli.printing import print_err, print_out, report_written
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.profiles.trace import Profile
-    from warplens.proof.plan_file import ProofPlan
+    from warplens_run.formats.proof_plan import ProofPlan
 
 
 class PlanProofVerb(Verb):
@@ -40,8 +40,8 @@ class PlanProofVerb(Verb):
                             "kernel lab suggests for them")  # fmt: skip
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.files import check_free
-        from warplens.proof import plan_file
+        from warplens_run.base.files import check_free
+        from warplens_run.formats import proof_plan as plan_file
 
         target = file_to_write(args.output, inputs=inputs_of(args))
         check_free([target], force=args.force)

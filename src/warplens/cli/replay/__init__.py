@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from warplens.cli.replay.export_cpp import ExportCppVerb
 from warplens.cli.replay.plan import PlanVerb
-from warplens.cli.replay.run import RunVerb
 from warplens.cli.replay.script import ScriptVerb
 from warplens.cli.replay.show import ShowResultVerb
-from warplens.cli.verb import VerbGroup
+from warplens_run.cli.replay_run import RunVerb
+from warplens_run.cli.verb import VerbGroup
 
 
 class ReplayVerb(VerbGroup):

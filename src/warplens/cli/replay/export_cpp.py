@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from warplens.cli.printing import print_err
-from warplens.cli.replay.files import folder_to_write
-from warplens.cli.shared_options import add_output
-from warplens.cli.verb import Verb
-from warplens.files import check_inputs
-from warplens.units import plural
+from warplens_run.base.files import check_inputs
+from warplens_run.base.units import plural
+from warplens_run.cli.files import folder_to_write
+from warplens_run.cli.options import add_output
+from warplens_run.cli.printing import print_err
+from warplens_run.cli.verb import Verb
 
 
 class ExportCppVerb(Verb):
@@ -24,8 +24,8 @@ class ExportCppVerb(Verb):
         parser.add_argument("--readable", action="store_true", help="each unit also as a plain at:: call")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.replay import plan_file
         from warplens.replay.cpp import export
+        from warplens_run.formats import replay_plan as plan_file
 
         path, folder = Path(args.plan), folder_to_write(args.output)
         check_inputs([folder / "plan.json"], [path])

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 
 from warplens.cli.options import add_outputs, add_rows, add_theme
-from warplens.cli.printing import print_out, report_written
 from warplens.cli.rows import print_rows
-from warplens.cli.shared_options import above_zero
 from warplens.cli.showing import themed
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.cli.options import above_zero
+from warplens_run.cli.printing import print_out, report_written
+from warplens_run.cli.verb import Verb
 
 KEPT_COLUMNS = ("op", "replayed_us", "ratio", "same_kernel", "active_mj")
 """Of the tables of a result, the columns that are hidden last on a narrow terminal."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.opening import open_profile, timeline_of
 from warplens.cli.options import add_trace
-from warplens.cli.printing import width, write_bytes
 from warplens.cli.rank_choice import names_job
-from warplens.cli.shared_options import add_json, add_top
 from warplens.cli.showing import show_text
-from warplens.cli.verb import Verb
+from warplens_run.cli.options import add_json, add_top
+from warplens_run.cli.printing import width, write_bytes
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.model.finding import Finding

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, open_job, open_profile, timeline_of
 from warplens.cli.options import add_outputs, add_ranks, add_trace
-from warplens.cli.printing import note, report_written
 from warplens.cli.progress import spinner
 from warplens.cli.rank_choice import names_job
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError
-from warplens.units import listed
+from warplens_run.base.errors import UsageError
+from warplens_run.base.units import listed
+from warplens_run.cli.printing import note, report_written
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.outputs.conversions import ConversionTarget

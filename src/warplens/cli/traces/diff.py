@@ -17,13 +17,13 @@ from warplens.cli.options import (
     add_theme,
     add_timeline,
 )
-from warplens.cli.printing import command_line, note, print_err, report_written, width
 from warplens.cli.progress import progress
 from warplens.cli.rows import print_rows
-from warplens.cli.shared_options import percentage, positive
 from warplens.cli.showing import show_text, themed
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.cli.options import percentage, positive
+from warplens_run.cli.printing import command_line, note, print_err, report_written, width
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.model.table import Table
@@ -108,7 +108,7 @@ class DiffVerb(Verb):
 
 
 def _open(args: argparse.Namespace) -> Comparison:
-    from warplens.units import parse_duration
+    from warplens_run.base.units import parse_duration
 
     options: OpenOptions = {
         "cache": not args.no_cache,
@@ -183,7 +183,7 @@ def _open_side(path: str, step_ms: float, args: argparse.Namespace, options: Ope
 
 def _step_times_ms(text: str) -> tuple[float, float]:
     """Of A and B; 0 where it is not given."""
-    from warplens.units import parse_duration
+    from warplens_run.base.units import parse_duration
 
     if not text:
         return 0.0, 0.0

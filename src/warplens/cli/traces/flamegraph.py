@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, open_profile
 from warplens.cli.options import add_outputs, add_theme, add_trace
-from warplens.cli.printing import report_written
-from warplens.cli.shared_options import between, whole_between
 from warplens.cli.traces.path_options import PathFilter, add_path_options, kernel_categories
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError, WarplensError
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.cli.options import between, whole_between
+from warplens_run.cli.printing import report_written
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.outputs.flamegraph import FlamegraphTarget

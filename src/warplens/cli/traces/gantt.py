@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, note_warnings, open_job, open_timeline
 from warplens.cli.options import add_outputs, add_ranks, add_theme, add_trace
-from warplens.cli.printing import command_line, note, report_written
 from warplens.cli.progress import spinner
 from warplens.cli.rank_choice import names_job
-from warplens.cli.shared_options import between, whole_between
 from warplens.cli.showing import themed
 from warplens.cli.traces.flamegraph import hint_without_gpu_work
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError, WarplensError
-from warplens.units import plural
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.units import plural
+from warplens_run.cli.options import between, whole_between
+from warplens_run.cli.printing import command_line, note, report_written
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     import polars as pl
@@ -181,7 +181,7 @@ def _window(events: pl.DataFrame, time_range: tuple[int, int] | None, steps: set
 
 
 def _range(text: str | None) -> tuple[int, int] | None:
-    from warplens.units import parse_duration
+    from warplens_run.base.units import parse_duration
 
     if text is None:
         return None

@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
 
 if TYPE_CHECKING:
     from warplens.model.tree import Tree

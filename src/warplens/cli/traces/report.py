@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, keep_report, open_profile, reopen, report_name
 from warplens.cli.options import add_outputs, add_ranks, add_theme, add_trace
-from warplens.cli.printing import command_line, report_written, width
 from warplens.cli.rows import print_json
-from warplens.cli.shared_options import add_json, add_top
 from warplens.cli.showing import show_text, themed
-from warplens.cli.verb import Verb
 from warplens.interrupts import ending_at_once
+from warplens_run.cli.options import add_json, add_top
+from warplens_run.cli.printing import command_line, report_written, width
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.model.table import Table

@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from warplens.cli.opening import open_reported
 from warplens.cli.options import add_forms, add_trace
 from warplens.cli.rows import print_rows
-from warplens.cli.shared_options import add_top, not_negative_number
-from warplens.cli.verb import Verb
+from warplens_run.cli.options import add_top, not_negative_number
+from warplens_run.cli.verb import Verb
 
 TIMEOUT_S = 60.0
 

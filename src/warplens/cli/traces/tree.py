@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from warplens.cli.opening import inputs_of, open_profile
 from warplens.cli.options import add_theme, add_trace
-from warplens.cli.printing import note, print_err, report_written, width
 from warplens.cli.rows import print_json
-from warplens.cli.shared_options import add_json, add_output, positive
 from warplens.cli.showing import show_text
 from warplens.cli.traces.path_options import PathFilter, add_path_options, compiled, kernel_categories
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError, WarplensError
-from warplens.printable import clean
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.printable import clean
+from warplens_run.cli.options import add_json, add_output, positive
+from warplens_run.cli.printing import note, print_err, report_written, width
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, note_warnings, open_job, open_timeline
 from warplens.cli.options import add_outputs, add_rows, add_theme, add_trace
-from warplens.cli.printing import command_line, print_out, report_written
 from warplens.cli.rank_choice import names_job
 from warplens.cli.rows import print_rows
 from warplens.cli.showing import themed
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.cli.printing import command_line, print_out, report_written
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.profiles.job import JobProfile

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from warplens.cli.opening import note_warnings, open_timeline
 from warplens.cli.options import add_rows, add_trace
 from warplens.cli.rows import print_rows
-from warplens.cli.verb import Verb
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
+from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.model.table import Table

@@ -24,9 +24,9 @@ from warplens.cluster.on_dask.own_cluster import LOOPBACK, OwnCluster
 from warplens.cluster.on_dask.task import own_versions
 from warplens.cluster.records import Item
 from warplens.cluster.sizes import MEMORY_SHARE, fitting_processes, needed_bytes
-from warplens.errors import MissingExtra, UsageError, WarplensError
-from warplens.machine import free_ram
-from warplens.units import parse_bytes
+from warplens_run.base.errors import MissingExtra, UsageError, WarplensError
+from warplens_run.base.machine import free_ram
+from warplens_run.base.units import parse_bytes
 
 CONNECT_SECONDS: Final = 10
 MOST_JOBS: Final = 8

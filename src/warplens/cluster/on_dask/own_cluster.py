@@ -16,7 +16,7 @@ from typing import Any, Final
 from warplens.cluster.attempt import attempt
 from warplens.cluster.processes import LocalProcesses
 from warplens.cluster.records import Outcome
-from warplens.errors import WarplensError
+from warplens_run.base.errors import WarplensError
 
 LOOPBACK: Final = "127.0.0.1"
 _started: list[Any] = []

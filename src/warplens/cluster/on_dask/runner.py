@@ -21,8 +21,8 @@ from warplens.cluster.on_dask.task import Answer, Request, own_versions, run
 from warplens.cluster.records import A, Item, OnProgress, Outcome, Progress, R, no_progress
 from warplens.cluster.runner import POLL_SECONDS, Runner
 from warplens.cluster.sizes import needed_bytes
-from warplens.errors import UsageError, WarplensError
-from warplens.units import format_bytes, listed
+from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.units import format_bytes, listed
 
 P = ParamSpec("P")
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from warplens import __version__
 from warplens.cluster.attempt import attempt_by_name
 from warplens.cluster.records import Outcome
-from warplens.machine import CORES
+from warplens_run.base.machine import CORES
 
 PACKAGES: Final = ("polars", "msgspec", "distributed")
 """Beside Python and this package: what values are made of and sent by."""

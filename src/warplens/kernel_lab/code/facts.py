@@ -9,7 +9,7 @@ from warplens.kernel_lab.checking import KernelCheck
 from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.measured.joining import KernelMeasurements
 from warplens.model.kernel_code import CodeFact
-from warplens.units import format_bytes, format_us
+from warplens_run.base.units import format_bytes, format_us
 
 _BLAMED: Final[Mapping[str, str]] = {
     # The figure that each suggestion is about.

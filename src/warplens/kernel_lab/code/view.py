@@ -25,7 +25,7 @@ from warplens.model.kernel_code import (
     CodeText,
     KernelCode,
 )
-from warplens.units import format_us
+from warplens_run.base.units import format_us
 
 KINDS: Final = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
 """The texts, in the order in which the compiler makes them."""

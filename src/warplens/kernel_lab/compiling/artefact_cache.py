@@ -20,9 +20,9 @@ from typing import Final
 import msgspec
 
 from warplens.cache import place
-from warplens.errors import WarplensError
-from warplens.files import TEMPORARY_FILES, write_whole
 from warplens.kernel_lab.compiling.records import CompileAnswer
+from warplens_run.base.errors import WarplensError
+from warplens_run.base.files import TEMPORARY_FILES, write_whole
 
 FOLDER: Final = "kernels"
 LIMIT_BYTES: Final = 512 << 20

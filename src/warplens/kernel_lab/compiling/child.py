@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import warplens
-from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_hint
 from warplens.kernel_lab.compiling.records import (
     IMPORT_FAILURE_FILE,
@@ -24,6 +23,7 @@ from warplens.kernel_lab.compiling.records import (
     write_record,
 )
 from warplens.kernel_lab.compiling.triton_version import failure_hint, missing_package, require_triton
+from warplens_run.base.errors import UsageError, WarplensError
 
 IMPORT_SECONDS: Final = 120.0
 JOB_SECONDS: Final = 180.0

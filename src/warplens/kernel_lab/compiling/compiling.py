@@ -16,7 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.compiling import artefact_cache
 from warplens.kernel_lab.compiling.child import description, run_worker
 from warplens.kernel_lab.compiling.loading import LoadedKernel
@@ -37,6 +36,7 @@ from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.compiling.targets import CompileTarget
 from warplens.kernel_lab.compiling.triton_options import is_option_name, option_kinds
 from warplens.kernel_lab.compiling.triton_version import require_triton
+from warplens_run.base.errors import UsageError
 
 IR_KINDS: Final = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
 DEFAULT_OPTIONS: Final[Mapping[str, OptionValue]] = {"num_warps": 4, "num_stages": 3}

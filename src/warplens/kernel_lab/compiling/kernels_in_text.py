@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.records import Parameter
 from warplens.kernel_lab.compiling.values import Dtype, parse_value
+from warplens_run.base.errors import UsageError
 
 HOMES: Final = ("triton", "gluon", "tl", "ttgl", "gl")
 """Whose `jit` makes a kernel; that of torch, jax or numba does not."""

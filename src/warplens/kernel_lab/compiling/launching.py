@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling.child import environment
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE as GPU_NOTE
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_hint
@@ -30,6 +29,7 @@ from warplens.kernel_lab.compiling.records import (
 )
 from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.compiling.triton_version import failure_hint, require_triton
+from warplens_run.base.errors import UsageError, WarplensError
 
 WORKER: Final = "warplens.kernel_lab.compiling.launch_worker"
 DEFAULT_TARGET: Final = "sm90"

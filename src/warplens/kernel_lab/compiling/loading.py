@@ -11,13 +11,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.child import kernel_description
 from warplens.kernel_lab.compiling.kernels_in_text import LOCALS, WrittenKernel, kernels_in
 from warplens.kernel_lab.compiling.records import Config, OptionValue, Parameter, ScriptOrigin
 from warplens.kernel_lab.compiling.signature import Signature, outer_parts, parse
 from warplens.kernel_lab.compiling.triton_options import is_option_name, parse_option
 from warplens.kernel_lab.compiling.values import Value, parse_value
+from warplens_run.base.errors import UsageError
 
 SEPARATOR: Final = "::"
 MOST_LISTED: Final = 20

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from warplens.files import write_whole
 from warplens.kernel_lab.compiling.signature import KernelArgument
 from warplens.kernel_lab.compiling.values import Value
+from warplens_run.base.files import write_whole
 
 KERNEL_FILE: Final = "kernel.msgpack"
 IMPORT_FAILURE_FILE: Final = "import.msgpack"

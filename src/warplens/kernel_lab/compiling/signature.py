@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.values import (
     ELEMENT_BITS,
     INTEGERS,
@@ -25,6 +24,7 @@ from warplens.kernel_lab.compiling.values import (
     literal,
     value_text,
 )
+from warplens_run.base.errors import UsageError
 
 CONSTEXPR: Final = "constexpr"
 TUPLE: Final = "tuple"

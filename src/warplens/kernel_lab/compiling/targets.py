@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.hardware import Gpu, gpu_named
+from warplens_run.base.errors import UsageError
 
 
 @dataclass(frozen=True)

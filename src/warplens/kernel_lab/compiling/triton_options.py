@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.records import OptionValue
+from warplens_run.base.errors import UsageError
 
 FALLBACK: Final = {
     **dict.fromkeys(("num_warps", "num_stages", "num_ctas", "maxnreg", "waves_per_eu", "kpack"), "int"),

@@ -6,7 +6,7 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from warplens.errors import MissingExtra, UsageError
+from warplens_run.base.errors import MissingExtra, UsageError
 
 PACKAGES: Final = ("triton", "triton-rocm", "pytorch-triton", "pytorch-triton-rocm")
 PROJECTS: Final = {"yaml": "pyyaml", "sklearn": "scikit-learn", "PIL": "pillow", "cv2": "opencv-python"}
@@ -36,7 +36,7 @@ def refuse_old(installed: str, purpose: str) -> None:
     >>> refuse_old("3.5.1", "tracing a kernel")
     Traceback (most recent call last):
     ...
-    warplens.errors.UsageError: tracing a kernel needs Triton 3.6 or newer; 3.5.1 is installed
+    warplens_run.base.errors.UsageError: tracing a kernel needs Triton 3.6 or newer; 3.5.1 is installed
     """
     match = re.match(r"(\d+)\.(\d+)", installed)
     if match and (int(match[1]), int(match[2])) < OLDEST:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.checking import CheckResult, KernelCheck
 from warplens.kernel_lab.cuda.compiling import CudaCompilation, compile_cuda
 from warplens.kernel_lab.cuda.constants import Constants, number
@@ -15,6 +14,7 @@ from warplens.kernel_lab.cuda.request import CudaRequest
 from warplens.kernel_lab.cuda.source import CudaKernel, CudaSource
 from warplens.kernel_lab.cuda.text import blanked, code_only, functions, split_outside
 from warplens.kernel_lab.suggesting.suggestions import suggest
+from warplens_run.base.errors import UsageError
 
 
 def check_cuda(request: CudaRequest) -> CheckResult:

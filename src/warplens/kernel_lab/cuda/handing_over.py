@@ -18,7 +18,7 @@ from warplens.kernel_lab.facts.locations import users_place
 from warplens.kernel_lab.facts.records import LoopSchedule, SchedulePartition, ScheduleStep, SourcePlace
 from warplens.kernel_lab.facts.schedule_words import role_of
 from warplens.kernel_lab.facts.tables import ranges
-from warplens.units import listed
+from warplens_run.base.units import listed
 
 _FILLS: Final = frozenset({"shared store", "async copy", "tma copy"})
 _USES: Final = frozenset({"shared load", "product"})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from warplens.kernel_lab.cuda.barrier_sites import ARRIVE
 from warplens.kernel_lab.cuda.following import FollowedBlock, FollowedWarp
 from warplens.kernel_lab.cuda.lanes import LANES
-from warplens.units import listed
+from warplens_run.base.units import listed
 
 
 def barrier_faults(followed: FollowedBlock, *, is_ordered_otherwise: bool) -> dict[str, str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.compile_request import DEFAULT_TARGETS
 from warplens.kernel_lab.compiling.targets import CompileTarget, parse_targets
 from warplens.kernel_lab.cuda.source import SEPARATOR, SUFFIXES
+from warplens_run.base.errors import UsageError
 
 DEFAULT_STANDARD: Final = "c++17"
 MOST_THREADS: Final = 1024

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.cuda.constants import Constants, number
 from warplens.kernel_lab.cuda.text import Function, closing, code_only, functions, split_outside
+from warplens_run.base.errors import UsageError
 
 SEPARATOR: Final = "::"
 SUFFIXES: Final = (".cu", ".cuh")

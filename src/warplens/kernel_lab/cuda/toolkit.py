@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from warplens.errors import MissingExtra
+from warplens_run.base.errors import MissingExtra
 
 PURPOSE: Final = "compiling CUDA C++"
 _HOMES: Final = ("CUDA_HOME", "CUDA_PATH")

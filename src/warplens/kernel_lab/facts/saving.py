@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from warplens.errors import FormatError
-from warplens.files import write_whole
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts.records import KernelFacts
+from warplens_run.base.errors import FormatError
+from warplens_run.base.files import write_whole
 
 FORMAT: Final = "warplens kernel facts"
 VERSION: Final = 1

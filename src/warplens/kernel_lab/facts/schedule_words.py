@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from warplens.kernel_lab.facts.records import SchedulePartition, ScheduleStep
-from warplens.units import listed, plural
+from warplens_run.base.units import listed, plural
 
 UNPIPELINED: Final = ", and with it does not pipeline"
 """Ends what is said of a loop that the compiler would pipeline if it were not to be split among warps."""

@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.attributes import parse_attribute
 from warplens.kernel_lab.layouts.banks import MATRIX_ROWS, NOBODY, WarpAccess, by_matrices, by_registers
 from warplens.kernel_lab.layouts.bases import Ints, Vector
 from warplens.kernel_lab.layouts.indexing import WARP_LANES, index_access, is_index
 from warplens.kernel_lab.layouts.linear import STARTS as LINEAR_STARTS
 from warplens.kernel_lab.layouts.reading import read_tile
+from warplens_run.base.errors import UsageError
 
 WORDS: Final = {
     "row": "a warp goes along the rows, a lane per element",

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.bases import Vector, is_power_of_two
 from warplens.kernel_lab.layouts.types import split_outer
+from warplens_run.base.errors import UsageError
 
 _HEAD = re.compile(r"#?(?:ttg|ttng|amdg|gluon)?\.?(?P<kind>\w+)\s*<(?P<body>.*)>", re.DOTALL)
 _CALL = re.compile(r"(?:\w+\.)*(?P<name>\w+)\(.*\)", re.DOTALL)

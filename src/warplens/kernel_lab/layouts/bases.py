@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
 
 Vector = tuple[int, ...]
 Ints = NDArray[np.int64]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final, NoReturn
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.cute import (
     CuteExpression,
     CuteLayout,
@@ -28,7 +27,8 @@ from warplens.kernel_lab.layouts.cute import (
     tuple_text,
 )
 from warplens.kernel_lab.layouts.elements import bits_of, is_element
-from warplens.units import is_whole_number
+from warplens_run.base.errors import UsageError
+from warplens_run.base.units import is_whole_number
 
 LARGEST: Final = 1 << 20
 """Elements of a tile; shared memory holds 228 KiB at most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from warplens.errors import UsageError
+from warplens_run.base.errors import UsageError
 
 _BITS: Final = {
     "bool": 8,

@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.accesses import AccessOptions, access_named, usual_accesses
 from warplens.kernel_lab.layouts.banks import BANKS, WIDEST_BITS, WORD_BYTES, WarpAccess, Wavefronts, wavefronts
 from warplens.kernel_lab.layouts.bases import is_power_of_two, log2
@@ -17,6 +16,7 @@ from warplens.kernel_lab.layouts.indexing import is_index
 from warplens.kernel_lab.layouts.memory import UNSWIZZLED, Offsets, Swizzle, strided, strides_of
 from warplens.kernel_lab.layouts.reading import Tile
 from warplens.kernel_lab.layouts.searching import Cost, best_padding, best_swizzle
+from warplens_run.base.errors import UsageError
 
 GIVEN: Final = "given"
 IMPOSSIBLE: Final = 1 << 20

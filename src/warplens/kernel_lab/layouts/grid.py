@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.bases import Ints
 from warplens.kernel_lab.layouts.exploring import Panel
 from warplens.kernel_lab.layouts.scene import grid_shape
 from warplens.kernel_lab.layouts.tables import element_columns, rows_and_columns
+from warplens_run.base.errors import UsageError
 
 OF_MEMORY = ("bank", "offset")
 NOBODY = -1

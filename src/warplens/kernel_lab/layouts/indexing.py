@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.banks import NOBODY, WarpAccess
 from warplens.kernel_lab.layouts.bases import Ints, Vector
+from warplens_run.base.errors import UsageError
 
 WARP_LANES: Final = 32
 MOST_THREADS: Final = 1024

@@ -19,8 +19,8 @@ from typing import Final
 
 import numpy as np
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.bases import Ints, Vector, is_power_of_two, reach, spread
+from warplens_run.base.errors import UsageError
 
 HOLDERS: Final = ("register", "lane", "warp", "block")
 OFFSET: Final = "offset"

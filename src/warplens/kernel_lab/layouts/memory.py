@@ -9,10 +9,10 @@ from math import prod
 
 import numpy as np
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.attributes import Attribute, parse_attribute
 from warplens.kernel_lab.layouts.bases import Ints, Vector, is_power_of_two, spread
-from warplens.units import plural
+from warplens_run.base.errors import UsageError
+from warplens_run.base.units import plural
 
 MATRIX_ROW_BYTES = 16
 KINDS = ("swizzled_shared", "padded_shared", "nvmma_shared", "shared_linear")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import PurePath
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.facts.records import Conversion, KernelFacts, SharedAccess, SourcePlace
 from warplens.kernel_lab.layouts.accesses import AccessOptions
 from warplens.kernel_lab.layouts.bases import Vector
@@ -15,6 +14,7 @@ from warplens.kernel_lab.layouts.memory import strides_of
 from warplens.kernel_lab.layouts.reading import LARGEST, Tile, read_tile
 from warplens.kernel_lab.tracing.records import KernelTrace, TracedLaunch
 from warplens.model.kernel_scene import Pattern
+from warplens_run.base.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from math import prod
 
 import numpy as np
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.layouts import memory, registers
 from warplens.kernel_lab.layouts.attributes import CALLS, Attribute, end_of_attribute, parse_attribute
 from warplens.kernel_lab.layouts.bases import Bases, Ints, Vector, reach, spread
@@ -33,7 +32,8 @@ from warplens.kernel_lab.layouts.linear import (
 from warplens.kernel_lab.layouts.linear import STARTS as LINEAR_STARTS
 from warplens.kernel_lab.layouts.memory import Offsets, inverted, offsets_of, order_of, rank_of, strided, strides_of
 from warplens.kernel_lab.layouts.types import parse_type
-from warplens.units import is_whole_number, plural
+from warplens_run.base.errors import UsageError
+from warplens_run.base.units import is_whole_number, plural
 
 LARGEST = 1 << 20
 USUAL_ELEMENT = "f32"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.layouts.attributes import Attribute, parse_attribute
 from warplens.kernel_lab.layouts.bases import Bases, Vector, fitted, log2, reach, spread, unit
+from warplens_run.base.errors import UsageError
 
 KINDS = ("blocked", "linear", "nvidia_mma", "amd_mfma", "dot_op", "slice")
 MATRIX_KINDS = ("nvidia_mma", "amd_mfma", "dot_op")

@@ -10,7 +10,7 @@ from warplens.kernel_lab.facts.records import KernelFacts, Occupancy, SourcePlac
 from warplens.kernel_lab.suggesting.counterfactual import Change
 from warplens.kernel_lab.suggesting.records import Draft, Situation
 from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
-from warplens.units import plural
+from warplens_run.base.units import plural
 
 _MOST_WARPS = 16
 

@@ -11,7 +11,7 @@ from warplens.kernel_lab.suggesting.access_rules import is_narrow
 from warplens.kernel_lab.suggesting.config_rules import most_local, next_limit
 from warplens.kernel_lab.suggesting.records import Draft, Situation
 from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
-from warplens.units import listed, plural
+from warplens_run.base.units import listed, plural
 
 WORD_BITS: Final = 32
 LANES: Final = 32

@@ -10,9 +10,9 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.kernels_in_text import kernels_in
 from warplens.kernel_lab.compiling.loading import LoadedKernel
+from warplens_run.base.errors import UsageError
 
 ASSERTION: Final = "static_assert"
 LOOPS: Final = ("range", "static_range")

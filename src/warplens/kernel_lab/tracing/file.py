@@ -18,9 +18,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from warplens.errors import FormatError
-from warplens.files import whole_file
 from warplens.kernel_lab.tracing.records import NO_TENSOR, Array, Events, KernelTrace, TracedLaunch
+from warplens_run.base.errors import FormatError
+from warplens_run.base.files import whole_file
 
 FORMAT: Final = "warplens kernel trace"
 VERSION: Final = 1

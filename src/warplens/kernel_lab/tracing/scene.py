@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.tracing.records import (
     FAULT_KINDS,
     NO_TENSOR,
@@ -31,6 +30,7 @@ from warplens.model.kernel_scene import (
     SceneTensor,
     TensorInfo,
 )
+from warplens_run.base.errors import UsageError
 
 MOST_EVENTS: Final = 1_000_000
 """About 6 MB in the page."""

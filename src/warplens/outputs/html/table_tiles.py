@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from warplens.model.table import Table
 from warplens.outputs.html.records import Tile
-from warplens.units import format_bytes, format_count, format_short_ms, plural
+from warplens_run.base.units import format_bytes, format_count, format_short_ms, plural
 
 SERVING: Final = (("decode", "Decode"), ("mixed", "Mixed passes"), ("prefill", "Prefill"))
 Row = Mapping[str, Any]

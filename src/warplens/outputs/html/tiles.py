@@ -8,7 +8,7 @@ from warplens.model.overview import Overview
 from warplens.outputs.document import Document
 from warplens.outputs.html.records import Tile
 from warplens.outputs.html.table_tiles import job_tiles, serving_rates, serving_tiles, snapshot_tiles
-from warplens.units import format_bytes, format_short_ms
+from warplens_run.base.units import format_bytes, format_short_ms
 
 COMPLETE_PERCENT = 99.0
 """From this share of the GPU time on, costs count as known for all of it."""

@@ -25,7 +25,7 @@ from warplens.passes.graphs.nodes import NodeMaker
 from warplens.passes.graphs.replays import Replays, find_replays
 from warplens.passes.graphs.templates import DETAILS, Template, template_of
 from warplens.passes.survey import is_graph_launch
-from warplens.units import format_percent
+from warplens_run.base.units import format_percent
 
 LEAST_SHARE: Final = 0.5
 """Of the GPU events of a launch that must have a place in the capture, or nothing of it is believed."""

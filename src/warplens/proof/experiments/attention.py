@@ -11,8 +11,8 @@ from warplens.planning.recorded import contiguous
 from warplens.planning.schemas import parse_schema
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.unit_edits import PRODUCTS, NoExperiment, tensors_of
-from warplens.proof.plan_file import Swap, UnitCalls, Variant
-from warplens.replay.plan_file import DTYPES, Argument, Storage, TensorView, Times, Unit
+from warplens_run.formats.proof_plan import Swap, UnitCalls, Variant
+from warplens_run.formats.replay_plan import DTYPES, Argument, Storage, TensorView, Times, Unit
 
 SOFTMAX: Final = "aten::_softmax"
 SOFTMAX_BACKWARD: Final = "aten::_softmax_backward_data"

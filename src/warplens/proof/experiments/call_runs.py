@@ -14,7 +14,7 @@ from warplens.analyses.units.calls import UnitCalls, unit_calls
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
-from warplens.replay.plan_file import READY, Unit
+from warplens_run.formats.replay_plan import READY, Unit
 
 
 @dataclass(frozen=True)

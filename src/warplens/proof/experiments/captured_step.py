@@ -9,8 +9,8 @@ from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits
 from warplens.proof.experiments.sequences import SEQUENCE, sequence_unit
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.proof.plan_file import Swap, UnitCalls, Variant
-from warplens.replay.plan_file import READY, Unit
+from warplens_run.formats.proof_plan import Swap, UnitCalls, Variant
+from warplens_run.formats.replay_plan import READY, Unit
 
 WAITING: Final = (
     "aten::_local_scalar_dense", "aten::item", "aten::nonzero", "aten::masked_select", "aten::unique_dim",

@@ -10,8 +10,8 @@ from warplens.proof.experiments.changed_units import MOST_UNITS, ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits
 from warplens.proof.experiments.sequences import CHAIN, COMPILED_CHAIN, separate_calls_unit
 from warplens.proof.experiments.unit_edits import NoExperiment, retyped, tensors_of
-from warplens.proof.plan_file import Swap, UnitCalls, Variant
-from warplens.replay.plan_file import Unit
+from warplens_run.formats.proof_plan import Swap, UnitCalls, Variant
+from warplens_run.formats.replay_plan import Unit
 
 CASTS: Final = ("aten::copy_", "aten::_to_copy")
 FUSABLE: Final = ("Elementwise", "Memory Ops", "Normalization", "Reduction")

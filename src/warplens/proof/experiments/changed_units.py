@@ -8,8 +8,8 @@ from typing import Final
 
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.proof.plan_file import Settings, Swap, UnitCalls, Variant
-from warplens.replay.plan_file import Unit
+from warplens_run.formats.proof_plan import Settings, Swap, UnitCalls, Variant
+from warplens_run.formats.replay_plan import Unit
 
 MOST_UNITS: Final = 24
 """That are run one by one for a finding: the longest, which take nearly all of its time."""

@@ -13,7 +13,7 @@ from warplens.model.edits import FuseWork, ReplaceWork, ScaleWork
 from warplens.model.finding import Finding
 from warplens.model.trace import Bools
 from warplens.proof.experiments.call_runs import RecordedCalls
-from warplens.replay.plan_file import READY, Argument, Unit
+from warplens_run.formats.replay_plan import READY, Argument, Unit
 
 
 @dataclass(frozen=True)

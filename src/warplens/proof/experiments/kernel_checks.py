@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from warplens.errors import WarplensError
 from warplens.hardware import Gpu
 from warplens.kernel_lab.checking import KernelCheck, check_launches
 from warplens.kernel_lab.compile_request import CompileRequest
@@ -26,8 +25,9 @@ from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.source_grids import kernel_definition
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.replay.plan_file import DTYPES as ELEMENT_BYTES
-from warplens.replay.plan_file import Argument, SourceKernel, TracedGpu
+from warplens_run.base.errors import WarplensError
+from warplens_run.formats.replay_plan import DTYPES as ELEMENT_BYTES
+from warplens_run.formats.replay_plan import Argument, SourceKernel, TracedGpu
 
 PLAIN: Final = ("int", "bool", "float", "str")
 NOT_LOOKED_FOR: Final = "suggestions of the kernel lab were not looked for: {}"

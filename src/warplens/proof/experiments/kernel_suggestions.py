@@ -25,9 +25,9 @@ from warplens.proof.experiments.kernel_checks import (
 )
 from warplens.proof.experiments.launch_changes import KernelSources, change_text, changed_launch
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.proof.plan_file import Experiment
-from warplens.replay.plan_file import TracedGpu
-from warplens.units import plural
+from warplens_run.base.units import plural
+from warplens_run.formats.proof_plan import Experiment
+from warplens_run.formats.replay_plan import TracedGpu
 
 MOST_LAUNCHES: Final = 16
 """That are compiled, which takes seconds each: the longest."""

@@ -13,7 +13,7 @@ from warplens.kernel_lab.suggesting.counterfactual import Change
 from warplens.planning.triton_units import parameters
 from warplens.proof.experiments.source_grids import Tile, grid_with, kernel_definition
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.replay.plan_file import DTYPES, Argument, SourceKernel, TensorView, Unit
+from warplens_run.formats.replay_plan import DTYPES, Argument, SourceKernel, TensorView, Unit
 
 GENERATED: Final = "Inductor writes its source and chooses its arguments"
 SHARED: Final = "{} shares its memory with another argument, which cannot be moved"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits
 from warplens.proof.experiments.unit_edits import NoExperiment, tensors_of, with_tensors
-from warplens.proof.plan_file import Swap, UnitCalls, Variant
-from warplens.replay.plan_file import READY, TensorView, Unit
+from warplens_run.formats.proof_plan import Swap, UnitCalls, Variant
+from warplens_run.formats.replay_plan import READY, TensorView, Unit
 
 COPY = "aten::copy_"
 

@@ -12,8 +12,8 @@ from warplens.planning.recorded import contiguous
 from warplens.planning.schemas import overloads
 from warplens.proof.experiments.finding_units import UnitInStep, merged, most_of
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.proof.plan_file import Swap, UnitCalls, Variant
-from warplens.replay.plan_file import APPROXIMATE, DTYPES, Argument, Fill, Storage, TensorView, Times, Unit
+from warplens_run.formats.proof_plan import Swap, UnitCalls, Variant
+from warplens_run.formats.replay_plan import APPROXIMATE, DTYPES, Argument, Fill, Storage, TensorView, Times, Unit
 
 FUSED: Final = "aten::_fused_adamw_"
 FOREACH, IN_PARTS = "warplens::adamw_foreach", "warplens::adamw_in_parts"

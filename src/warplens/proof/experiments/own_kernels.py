@@ -9,8 +9,8 @@ from typing import Final
 from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.replay.plan_file import Unit
-from warplens.units import plural
+from warplens_run.base.units import plural
+from warplens_run.formats.replay_plan import Unit
 
 READS_GRID: Final = "num_programs("
 """In the source of a kernel that divides its work by the number of its blocks: any number of them will do."""

@@ -18,8 +18,8 @@ from warplens.proof.experiments.kernel_suggestions import lab_experiments
 from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, OF_WHOLE_STEPS
 from warplens.proof.experiments.unit_edits import NoExperiment
 from warplens.proof.experiments.whole_step import BEFORE, WholeStep
-from warplens.proof.plan_file import OF_KERNEL_LAB, Experiment, ProofPlan, Swap, Variant
-from warplens.replay.plan_file import Unit, source_of
+from warplens_run.formats.proof_plan import OF_KERNEL_LAB, Experiment, ProofPlan, Swap, Variant
+from warplens_run.formats.replay_plan import Unit, source_of
 
 WHOLE: Final = 0.95
 """Of a finding's GPU time: what is left out then changes no conclusion."""

@@ -27,8 +27,8 @@ from warplens.proof.experiments.unit_edits import (
     with_channels_last,
     with_pinned_memory,
 )
-from warplens.proof.plan_file import Settings, Swap, Variant
-from warplens.replay.plan_file import TensorView, Unit
+from warplens_run.formats.proof_plan import Settings, Swap, Variant
+from warplens_run.formats.replay_plan import TensorView, Unit
 
 DTYPE_NAMES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "int8": "int8"}
 MATRIX_WORK: Final = re.compile(rf"{PRODUCTS.pattern}|aten::.*conv")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from warplens.proof.sequence_calls import CallSequence, OpCall, to_text
-from warplens.replay.plan_file import Argument, Storage, TensorView, Times, Unit
+from warplens_run.formats.replay_plan import Argument, Storage, TensorView, Times, Unit
+from warplens_run.proof.sequence_calls import CallSequence, OpCall, to_text
 
 SEQUENCE: Final = "warplens::sequence"
 CHAIN: Final = "warplens::chain"

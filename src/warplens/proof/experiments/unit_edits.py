@@ -11,7 +11,7 @@ from typing import Final
 
 from warplens.planning.recorded import contiguous
 from warplens.planning.schemas import parse_schema
-from warplens.replay.plan_file import DTYPES, Argument, TensorView, Unit, extent
+from warplens_run.formats.replay_plan import DTYPES, Argument, TensorView, Unit, extent
 
 PRODUCTS: Final = re.compile(r"aten::(?:addmm|mm|bmm|baddbmm|matmul|linear)(?:_|_backward)?$")
 Change = Callable[[TensorView], TensorView]

@@ -15,8 +15,8 @@ from warplens.proof.experiments.call_runs import RecordedCalls
 from warplens.proof.experiments.captured_step import MOST_CALLS, can_be_captured
 from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.sequences import SEQUENCE, sequence_unit
-from warplens.proof.plan_file import Swap, UnitCalls, Variant
-from warplens.replay.plan_file import Unit
+from warplens_run.formats.proof_plan import Swap, UnitCalls, Variant
+from warplens_run.formats.replay_plan import Unit
 
 BUSY: Final = 0.85
 """Share of a step in which the GPU must be busy: one that often waits for the host is not at its power limit."""

@@ -12,7 +12,7 @@ from warplens.ranks.job import Job
 from warplens.ranks.kinds import POINT_TO_POINT
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.tables.shared import RANK, STEP, in_ms, in_us, numbered
-from warplens.units import ranges
+from warplens_run.base.units import ranges
 
 ONE_NODE, NODES, UNKNOWN_NODES = "one node", "several nodes", ""
 KIND = Column("kind", "kind of collective", "", pl.String)

@@ -14,7 +14,7 @@ from warplens.ranks.kinds import RECEIVE, split_sizes
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.records import RankDigest
 from warplens.ranks.roles import stages
-from warplens.units import ranges
+from warplens_run.base.units import ranges
 
 PIPELINE_COLUMNS = (
     Column("stage", "number of the stage", "", pl.Int64),

@@ -8,7 +8,7 @@ from warplens.model.table import Column, Table
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.slow.records import CAUSES, EXPLAINS, Straggler
 from warplens.ranks.straggling import stragglers
-from warplens.units import format_ms, ranges
+from warplens_run.base.units import format_ms, ranges
 
 COLUMNS = (
     Column("rank", "the rank; of several that are slow alike, the first", "", pl.Int64),

@@ -8,9 +8,9 @@ import zipfile
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from warplens.errors import FormatError
 from warplens.readers.shared.unpack_limit import UnpackLimit
 from warplens.readers.shared.zip_archive import DAMAGED_ZIP, read_member
+from warplens_run.base.errors import FormatError
 
 
 class Contents(ABC):

@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from warplens.bundle_files import COUNTERS_VERSION
 from warplens.model.counters import CLOCK_REASONS, ENERGY, READINGS
 from warplens.model.quality import Note
 from warplens.model.trace import SIDE_FRAMES, Trace
 from warplens.readers.bundle.timing import MOST_SECONDS, PlainWindow
+from warplens_run.formats.bundle_files import COUNTERS_VERSION
 
 EPOCH_NS: Final = 10**18
 """September 2001: a trace whose clock is before that does not count from 1970."""

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import msgspec
 
-from warplens.errors import FormatError
 from warplens.model.trace import Meta, Trace
 from warplens.readers.shared.stored_file import StoredFile, slices
+from warplens_run.base.errors import FormatError
 
 
 class StoredLightPass(msgspec.Struct, frozen=True):

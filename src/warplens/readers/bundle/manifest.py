@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from warplens.bundle_files import FORMAT, STEPS_FOUND_BY
+from warplens_run.formats.bundle_files import FORMAT, STEPS_FOUND_BY
 
 NOT_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding a text raises; the last where it is nested too deeply."""

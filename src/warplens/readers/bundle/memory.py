@@ -7,14 +7,14 @@ from pathlib import Path
 
 import msgspec
 
-from warplens.bundle_files import MEMORY_FACTS, MEMORY_SNAPSHOT, MEMORY_SNAPSHOT_OOM
-from warplens.errors import FormatError
 from warplens.model.memory_facts import MemoryFacts, RecordedMemory, no_memory, parse_facts
 from warplens.model.memory_snapshot import MemorySnapshot
 from warplens.model.quality import Note
 from warplens.readers.bundle.contents import Contents
 from warplens.readers.bundle.manifest import NOT_JSON
 from warplens.readers.shared.stored_file import StoredFile
+from warplens_run.base.errors import FormatError
+from warplens_run.formats.bundle_files import MEMORY_FACTS, MEMORY_SNAPSHOT, MEMORY_SNAPSHOT_OOM
 
 
 class StoredMemory(msgspec.Struct, frozen=True):

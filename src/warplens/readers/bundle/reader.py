@@ -15,22 +15,6 @@ from typing import Final
 
 import msgspec
 
-from warplens.bundle_files import (
-    COUNTERS,
-    ENVIRONMENT,
-    EXECUTION_STEP,
-    EXECUTION_TRACE,
-    FORMAT,
-    LAUNCHES,
-    LIGHT_TRACE,
-    MANIFEST,
-    PROFILES,
-    SAMPLED_LINES,
-    TIMING,
-    TRACE,
-    is_incomplete,
-)
-from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed
 from warplens.readers.bundle.contents import Contents, FolderContents, ZipContents
@@ -45,6 +29,22 @@ from warplens.readers.bundle.timing import PlainWindow, Timing
 from warplens.readers.bundle.timing import parse as parse_timing
 from warplens.readers.shared.stored_file import StoredFile
 from warplens.readers.shared.zip_archive import DAMAGED_ZIP
+from warplens_run.base.errors import FormatError
+from warplens_run.formats.bundle_files import (
+    COUNTERS,
+    ENVIRONMENT,
+    EXECUTION_STEP,
+    EXECUTION_TRACE,
+    FORMAT,
+    LAUNCHES,
+    LIGHT_TRACE,
+    MANIFEST,
+    PROFILES,
+    SAMPLED_LINES,
+    TIMING,
+    TRACE,
+    is_incomplete,
+)
 
 USED: Final = (ENVIRONMENT, EXECUTION_TRACE, EXECUTION_STEP, LAUNCHES, TIMING, LIGHT_TRACE, COUNTERS, SAMPLED_LINES)
 """What is read besides the manifest and the profile; all else is left where it is."""

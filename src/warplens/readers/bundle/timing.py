@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from warplens.bundle_files import TIMING_VERSION
+from warplens_run.formats.bundle_files import TIMING_VERSION
 
 MOST_SECONDS: Final = 1 << 33
 """Some 270 years: also as nanoseconds a number of 64 bits."""

@@ -17,13 +17,13 @@ from typing import Final, NoReturn
 import numpy as np
 import polars as pl
 
-from warplens.errors import FormatError
 from warplens.model.kinds import CODE
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import SIDE_FRAMES, Meta, Trace
 from warplens.readers.execution_trace.agreement import agree, record_ids
 from warplens.readers.execution_trace.collectives import describe_collectives
 from warplens.readers.execution_trace.nodes import Nodes, decode_nodes
+from warplens_run.base.errors import FormatError
 
 JOINED_KINDS: Final = ("op", "annotation")
 OVERLOAD: Final = r"^(\w+::\w+)\.\w+$"

@@ -20,12 +20,12 @@ import msgspec
 import polars as pl
 from msgspec import Raw, Struct
 
-from warplens.errors import FormatError
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.readers.kineto.records import UNREADABLE
 from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.json_value import is_cut, value_at
+from warplens_run.base.errors import FormatError
 
 EMPTY: Final = Raw(b"[]")
 HEAD_BYTES: Final = 1 << 16

@@ -18,7 +18,6 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from warplens.errors import FormatError
 from warplens.model.assemble import MAX_DEVICE, EventColumns
 from warplens.model.builder import TraceBuilder
 from warplens.model.copies import COPY
@@ -26,7 +25,6 @@ from warplens.model.event_records import Lane
 from warplens.model.kinds import CODE, MODULE_PREFIX
 from warplens.model.quality import Note
 from warplens.model.trace import Device, Distributed, Meta, ProcessGroup, Trace
-from warplens.quoted_names import escape_names
 from warplens.readers.kineto import native
 from warplens.readers.kineto.adding import KIND_OF_CATEGORY, EventAdder, KinetoEvents, KinetoFile
 from warplens.readers.kineto.events import EventReader
@@ -41,6 +39,8 @@ from warplens.readers.kineto.sync_waits import with_sync_waits
 from warplens.readers.shared.event_damage import damage_notes
 from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.stored_file import slices
+from warplens_run.base.errors import FormatError
+from warplens_run.base.quoted_names import escape_names
 
 EXPORT = "record a trace with torch.profiler: prof.export_chrome_trace('trace.json.gz')"
 HEAD_BYTES = 4096

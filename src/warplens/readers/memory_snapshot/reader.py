@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from warplens.errors import FormatError
 from warplens.model.memory_snapshot import MemorySnapshot
 from warplens.readers.memory_snapshot import PICKLE
 from warplens.readers.memory_snapshot.decoding import SnapshotColumns
@@ -19,6 +18,7 @@ from warplens.readers.memory_snapshot.unpickling import loads
 from warplens.readers.shared import stored_file
 from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.stored_file import StoredFile
+from warplens_run.base.errors import FormatError
 
 HINT: Final = (
     "to make one: torch.cuda.memory._record_memory_history() before the model is built, later "

@@ -13,7 +13,7 @@ import codecs
 import struct
 from typing import Any, Final, NoReturn
 
-from warplens.errors import FormatError
+from warplens_run.base.errors import FormatError
 
 MOST_PROTOCOL: Final = 5
 CUT: Final = "if it was cut while it was copied or written, copy or write it again"

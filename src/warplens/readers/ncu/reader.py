@@ -18,7 +18,6 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.kinds import NONE
 from warplens.model.measured import ISSUED
@@ -37,6 +36,7 @@ from warplens.readers.ncu.tables import (
 )
 from warplens.readers.ncu.values import base_unit, has_decimal_comma
 from warplens.readers.shared.stored_file import UNFINISHED
+from warplens_run.base.errors import FormatError
 
 EXPORT: Final = "export it with: ncu --page raw --csv --import x.ncu-rep > x.csv"
 SOURCE_EXPORT: Final = "export it with: ncu --page source --print-source cuda,sass --csv --import x.ncu-rep > x.csv"

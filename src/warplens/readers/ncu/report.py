@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
@@ -26,6 +25,7 @@ from warplens.readers.ncu.rows import RAW, MachineInstruction, Pages, ProfiledLa
 from warplens.readers.ncu.source_page import SourcePage, SourceSection, read_source_page, with_source
 from warplens.readers.ncu.values import Cell
 from warplens.readers.shared.vendor_tool import output_of, stored_report
+from warplens_run.base.errors import FormatError
 
 SOURCE_VIEWS: Final = ("sass", "cuda,sass")
 """All instructions, and those with lines below their lines."""

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from warplens.errors import FormatError
 from warplens.model.arrays import distinct
 from warplens.model.builder import EventInts, TraceBuilder
 from warplens.model.codes import Codes
@@ -47,6 +46,7 @@ from warplens.readers.nsys.schema import (
     set_name,
 )
 from warplens.readers.shared.sqlite_tables import Database
+from warplens_run.base.errors import FormatError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

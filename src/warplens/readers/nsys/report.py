@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 
-from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
 from warplens.readers.shared.vendor_tool import output_of, stored_report
 from warplens.readers.sqlite_file import read as read_sqlite
+from warplens_run.base.errors import FormatError
 
 EXPORT = "export it: nsys export --type sqlite report.nsys-rep"
 

@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
 from warplens.readers.proton.events import read_events
@@ -21,6 +20,7 @@ from warplens.readers.proton.kernels import KernelEvents
 from warplens.readers.proton.regions import RegionEvents, is_region
 from warplens.readers.shared.event_damage import damage_notes
 from warplens.readers.shared.gc_pause import gc_paused
+from warplens_run.base.errors import FormatError
 
 EXPORT: Final = "record one with Triton: proton.start('name', data='trace'), …, proton.finalize()"
 

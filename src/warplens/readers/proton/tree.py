@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import Device, Meta
 from warplens.model.tree import Floats, build_tree
-from warplens.printable import encodable
 from warplens.readers.proton.frames import PYTHON_FRAME, frame_of
+from warplens_run.base.errors import FormatError
+from warplens_run.base.printable import encodable
 
 if TYPE_CHECKING:
     from typing import TypeGuard

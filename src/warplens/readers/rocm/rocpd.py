@@ -15,7 +15,6 @@ from typing import Final, TypeVar
 import msgspec
 import numpy as np
 
-from warplens.errors import FormatError
 from warplens.model.builder import TraceBuilder
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
@@ -23,6 +22,7 @@ from warplens.model.times import durations
 from warplens.model.trace import Device, Ints, Meta, Trace
 from warplens.readers.rocm.rocprofv3 import UNNAMED
 from warplens.readers.shared.sqlite_tables import Database, Spec
+from warplens_run.base.errors import FormatError
 
 DISPATCHES: Final = "rocpd_kernel_dispatch"
 COPIES: Final = "rocpd_memory_copy"

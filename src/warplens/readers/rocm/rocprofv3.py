@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import msgspec
 
-from warplens.errors import FormatError
 from warplens.model.builder import TraceBuilder
 from warplens.model.event_records import LaunchGeometry
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Device, Meta, Trace
 from warplens.readers.shared.stored_file import UNFINISHED
+from warplens_run.base.errors import FormatError
 
 GPU_AGENT = 2
 UNNAMED = "(kernel without a name)"

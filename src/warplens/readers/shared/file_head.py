@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from warplens.files import is_stream
 from warplens.readers.shared.stored_file import GZIP_MAGIC, GZIP_WBITS, STEP_BYTES, text_start
+from warplens_run.base.files import is_stream
 
 MOST_PACKED_SPACE: Final = 4 << 20
 """White space before the text of a packed file: a few kilobytes can unpack to any amount of it."""

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any, Final
 
-from warplens.errors import FormatError
-from warplens.units import format_bytes
+from warplens_run.base.errors import FormatError
+from warplens_run.base.units import format_bytes
 
 FREE_STEPS: Final = 50_000_000
 """Instructions of SQLite's machine that any file may take: about a second."""

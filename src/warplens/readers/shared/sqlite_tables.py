@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from warplens.errors import FormatError
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Ints
 from warplens.readers.shared.sqlite_limits import SqliteLimits
+from warplens_run.base.errors import FormatError
 
 MAGIC: Final = b"SQLite format 3\0"
 JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")

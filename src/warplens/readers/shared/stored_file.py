@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from warplens.errors import FormatError
-from warplens.files import content_hash, is_stream
 from warplens.model.quality import Note
 from warplens.readers.shared.unpack_limit import REPETITION_BYTES, UnpackLimit
+from warplens_run.base.errors import FormatError
+from warplens_run.base.files import content_hash, is_stream
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"

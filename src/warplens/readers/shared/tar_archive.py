@@ -13,8 +13,8 @@ import tarfile
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from warplens.errors import FormatError
 from warplens.model.quality import Note
+from warplens_run.base.errors import FormatError
 
 MOST_HEADER_BYTES: Final = 10 * tarfile.BLOCKSIZE
 """Paths have 4,096 bytes at the most."""

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from warplens.errors import FormatError
-from warplens.machine import free_ram
-from warplens.units import format_bytes
+from warplens_run.base.errors import FormatError
+from warplens_run.base.machine import free_ram
+from warplens_run.base.units import format_bytes
 
 MOST_RATIO: Final = 64
 """Traces unpack to 10 to 31 times their size."""

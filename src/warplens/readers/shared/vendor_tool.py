@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from warplens.errors import FormatError
-from warplens.printable import clean
+from warplens_run.base.errors import FormatError
+from warplens_run.base.printable import clean
 
 TOOL_SECONDS: Final = 300.0
 """An export of a report of 2 GB takes a minute or two."""

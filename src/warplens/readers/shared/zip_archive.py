@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from warplens.errors import FormatError
 from warplens.readers.shared.unpack_limit import UnpackLimit
+from warplens_run.base.errors import FormatError
 
 STEP_BYTES: Final = 1 << 16
 BZIP2_STEP_BYTES: Final = 1 << 12

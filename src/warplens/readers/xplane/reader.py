@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from warplens.errors import FormatError
 from warplens.model.builder import TraceBuilder
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
@@ -34,7 +33,8 @@ from warplens.readers.xplane.details import (
 from warplens.readers.xplane.host import HostKinds, inside_xla
 from warplens.readers.xplane.paths import ProgramCallers
 from warplens.readers.xplane.planes import PlaneReader, Stats, XEvent, XLine, XPlane
-from warplens.units import plural
+from warplens_run.base.errors import FormatError
+from warplens_run.base.units import plural
 
 EXPORT: Final = "record one with JAX: with jax.profiler.trace('folder'): …"
 TENSORFLOW: Final = "tensorflow::"

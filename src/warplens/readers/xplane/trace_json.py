@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from warplens.errors import FormatError
 from warplens.model.event_records import Lane, ThreadId
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
@@ -23,6 +22,7 @@ from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.protobuf_wire import Damage
 from warplens.readers.xplane.planes import STATS, Stats, XEvent, XLine, XPlane
 from warplens.readers.xplane.reader import EXPORT, added_planes, built
+from warplens_run.base.errors import FormatError
 
 MAX_MICROSECONDS: Final = 4e15
 

@@ -11,10 +11,10 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
 
-from warplens.errors import UsageError
-from warplens.files import check_folder, whole_files, write_errors
 from warplens.replay.cpp import readable as readable_units
-from warplens.replay.plan_file import ReplayPlan, to_json, with_id
+from warplens_run.base.errors import UsageError
+from warplens_run.base.files import check_folder, whole_files, write_errors
+from warplens_run.formats.replay_plan import ReplayPlan, to_json, with_id
 
 __all__ = ["BUILD_COMMAND", "export"]
 BUILD_COMMAND: Final = "cmake -S . -B build && cmake --build build -j2"

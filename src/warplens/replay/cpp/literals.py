@@ -9,7 +9,7 @@ import math
 import re
 from typing import Any, Final
 
-from warplens.replay.records import SPECIAL_FLOATS
+from warplens_run.formats.records import SPECIAL_FLOATS
 
 PLAIN: Final = re.compile(rb"[A-Za-z0-9_ .:-]")
 INT64: Final = 1 << 63

@@ -13,8 +13,8 @@ from typing import Final
 from warplens.replay.cpp import literals, schema_text
 from warplens.replay.cpp.literals import NotWritten
 from warplens.replay.cpp.values import CppCall, argument_of, cpp_type
-from warplens.replay.op_rules import STRIDED, refusal
-from warplens.replay.plan_file import READY, ReplayPlan, Unit
+from warplens_run.formats.replay_plan import READY, ReplayPlan, Unit
+from warplens_run.replay.op_rules import STRIDED, refusal
 
 ATEN: Final = re.compile(r"aten::(\w+)", re.ASCII)
 PRETTY: Final = frozenset(

@@ -10,7 +10,7 @@ from typing import Final
 from warplens.replay.cpp import literals
 from warplens.replay.cpp.literals import NotWritten
 from warplens.replay.cpp.schema_text import SchemaParameter
-from warplens.replay.plan_file import Argument
+from warplens_run.formats.replay_plan import Argument
 
 SIZED: Final = re.compile(r"\[(\d*)\]")
 TYPES: Final = {

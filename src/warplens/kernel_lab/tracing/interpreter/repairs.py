@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from warplens.errors import WarplensError
 from warplens.kernel_lab.compiling.changing import Change
 from warplens.kernel_lab.tracing.interpreter.assembly import inline_assembly
 from warplens.kernel_lab.tracing.interpreter.eight_bits import FORMATS, values_of
 from warplens.kernel_lab.tracing.interpreter.libdevice import library_call
+from warplens_run.base.errors import WarplensError
 
 OPERATIONS: Final = {"create_dot_scaled": ("dot_scaled", "3.8")}
 """By the builder's method that does it: the operation of the language, and the first version that runs it."""

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, Final
 
-from warplens.errors import MissingExtra, UsageError
 from warplens.kernel_lab.compiling.changing import Change, changed
 from warplens.kernel_lab.compiling.triton_version import refuse_old
 from warplens.kernel_lab.tracing.interpreter.interpreted_kernel import InterpretedKernel
@@ -21,6 +20,7 @@ from warplens.kernel_lab.tracing.interpreter.kernel_text import text_changes
 from warplens.kernel_lab.tracing.interpreter.language import language_runs
 from warplens.kernel_lab.tracing.interpreter.repairs import repairs
 from warplens.kernel_lab.tracing.watching.values import decoded
+from warplens_run.base.errors import MissingExtra, UsageError
 
 NEEDED: Final = (
     "interpreter_builder.create_masked_load",

@@ -7,8 +7,8 @@ import linecache
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from warplens.errors import WarplensError
 from warplens.kernel_lab.tracing.records import Fault, Site
+from warplens_run.base.errors import WarplensError
 
 Program = tuple[int, int, int]
 VERBS = {"load": "loads", "store": "stores"}

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.tracing.records import NO_TENSOR, STRICT_FAULTS, AccessTotals, Events, Fault, Mode, NumberError
 from warplens.kernel_lab.tracing.watching.checks import Access, Checks
 from warplens.kernel_lab.tracing.watching.faults import FaultList, KernelFault, lane_text, program_text
@@ -21,6 +20,7 @@ from warplens.kernel_lab.tracing.watching.patterns import Book, LaneBlock
 from warplens.kernel_lab.tracing.watching.sectors import Waiting
 from warplens.kernel_lab.tracing.watching.shadow import Conflict
 from warplens.kernel_lab.tracing.watching.sites import Sites
+from warplens_run.base.errors import UsageError
 
 Bools = npt.NDArray[np.bool_]
 Pointers = npt.NDArray[np.uint64]

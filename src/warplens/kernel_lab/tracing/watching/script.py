@@ -14,7 +14,6 @@ from traceback import walk_tb
 from typing import Final
 
 import warplens
-from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_hint, gpu_stand_in
 from warplens.kernel_lab.compiling.records import ScriptFailure
 from warplens.kernel_lab.compiling.stand_in_cards import DEFAULT
@@ -25,6 +24,7 @@ from warplens.kernel_lab.tracing.watching.benchmarks import benchmarks_omitted
 from warplens.kernel_lab.tracing.watching.faults import statement_at
 from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
 from warplens.kernel_lab.tracing.watching.session import recording
+from warplens_run.base.errors import UsageError, WarplensError
 
 INSTALLED: Final = ("site-packages", "dist-packages")
 NOT_THE_USERS: Final = (

@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.changing import changed
 from warplens.kernel_lab.tracing.interpreter.libdevice import libdevice_runs
 from warplens.kernel_lab.tracing.interpreter.plain_tensors import as_plain
@@ -27,6 +26,7 @@ from warplens.kernel_lab.tracing.watching.exposed import ExposedTensors
 from warplens.kernel_lab.tracing.watching.launches import LaunchTrace
 from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
 from warplens.kernel_lab.tracing.watching.undefined import UndefinedMemory
+from warplens_run.base.errors import UsageError
 
 _open: list[Tracing] = []
 
