@@ -1,7 +1,8 @@
-"""Draws docs/architecture.svg: the rooms of src/warplens and the arrows between them, from the code's own imports.
+"""Draws docs/architecture.svg: the rooms of both packages and the arrows between them, from the code's own imports.
 
-An arrow points from a room to one that it imports. Arrows that follow from others (A → C where A → B → C) are omitted,
-and so are imports for type checking only. A test compares the committed drawing with what this script makes.
+A room of `warplens_run` is called `run/…`. An arrow points from a room to one that it imports. Arrows that follow from
+others (A → C where A → B → C) are omitted, and so are imports for type checking only. A test compares the committed
+drawing with what this script makes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "warplens"
+SOURCE = ROOT / "src"
+PREFIX = {"warplens": "", "warplens_run": "run/"}
+"""Package → what its rooms are called by, before their own names."""
 TARGET = ROOT / "docs" / "architecture.svg"
 BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 138, 40, 26, 62, 24
 STOP_WIDTH = 22
@@ -32,42 +35,35 @@ Rooms = dict[str, set[str]]
 """Room → the rooms that it imports."""
 
 
-FOUNDATION = {file.stem for file in PACKAGE.glob("*.py")} & {
-    "errors",
-    "units",
-    "printable",
-    "files",
-    "bundle_files",
-    "torch_switches",
-    "interrupts",
-}
-"""Small modules below all rooms; arrows to them would be in every room and say nothing."""
+FOUNDATION = {"run/base"}
+"""Below all rooms; arrows to it would be in every room and say nothing."""
 
 
 @lru_cache
 def rooms() -> Rooms:
     imports: Rooms = defaultdict(set)
-    for file in sorted(PACKAGE.rglob("*.py")):
-        room = _room_of(file.relative_to(PACKAGE).with_suffix("").parts[0])
-        if room:
+    for file in sorted(SOURCE.rglob("*.py")):
+        package, name, *_ = file.relative_to(SOURCE).with_suffix("").parts
+        if room := _room_of(package, name):
             imports[room] |= {other for other in _imported_rooms(ast.parse(file.read_text("utf-8"))) if other != room}
     return {room: others & imports.keys() for room, others in imports.items()}
 
 
-def _room_of(name: str) -> str:
-    return "" if name in NOT_ROOMS else name
+def _room_of(package: str, name: str) -> str:
+    return "" if name in NOT_ROOMS else PREFIX[package] + name
 
 
 def _imported_rooms(tree: ast.Module) -> set[str]:
     modules: set[str] = set()
     for node in _statements(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "warplens":
-            modules |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("warplens."):
-            modules.add(str(node.module).split(".")[1])
+        if isinstance(node, ast.ImportFrom) and node.module in PREFIX:
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            modules.add(node.module or "")
         elif isinstance(node, ast.Import):
-            modules |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("warplens.")}
-    return {_room_of(name) for name in modules} - {""}
+            modules |= {alias.name for alias in node.names}
+    inner = (module.split(".")[:2] for module in modules if "." in module)
+    return {_room_of(package, name) for package, name in inner if package in PREFIX} - {""}
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
@@ -218,7 +214,7 @@ def _arrow(points: list[Point]) -> str:
 
 def _foundation(width: float, height: float) -> str:
     top = height - MARGIN - BOX_HEIGHT
-    text = f"{', '.join(sorted(FOUNDATION))}: every room may use them"
+    text = f"{', '.join(sorted(FOUNDATION))}: every room may use it"
     return (
         f'<rect class="room" x="{MARGIN}" y="{top:.0f}" rx="5" width="{width - 2 * MARGIN:.0f}" height="{BOX_HEIGHT}"/>'
         f'<text x="{width / 2:.0f}" y="{top + BOX_HEIGHT / 2 + 4.5:.0f}">{text}</text>'

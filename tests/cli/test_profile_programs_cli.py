@@ -123,7 +123,7 @@ def test_processes_of_the_program_are_left_alone(tmp_path: Path) -> None:
 
 def test_scopes_of_threads(tmp_path: Path) -> None:
     program = """
-        import threading, torch, warplens
+        import threading, torch, warplens, warplens_run.capture.session
         def work():
             with warplens.scope("in a thread", {"n": 1}):
                 torch.ones(2) + 1
@@ -256,7 +256,7 @@ def test_a_bundle_that_cannot_be_written_is_one_line_and_the_status_stays(
 ) -> None:
     done = run(tmp_path, f"""
         import sys, torch
-        from warplens_run.capture import bundle
+        from warplens_run.formats import bundle
         def full(*args):
             raise OSError(28, "No space left on device")
         bundle.compress_trace = full
@@ -272,14 +272,14 @@ def test_a_bundle_that_cannot_be_written_is_one_line_and_the_status_stays(
 def test_a_failure_in_the_midst_of_the_program_does_not_end_it(tmp_path: Path) -> None:
     done = run(tmp_path, """
         import torch, warplens
-        from warplens_run.capture import torch_backend
+        from warplens_run.capture import session, torch_backend
         torch_backend.PIECE_SECONDS = 0.0
         def broken(self, path):
             raise RuntimeError("no more")
         with warplens.scope("kept", {"n": 1}):
             torch.ones(2) + 1
         torch.profiler._KinetoProfile.export_chrome_trace = broken
-        while not warplens_run.capture.session._sessions[1].backend._failure:
+        while not session._sessions[1].backend._failure:
             with warplens.scope("lost", {"n": 1}):
                 torch.ones(2) + 1
         print("the program ends")

@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
-import warplens
+from support import ROOT
 from warplens_run.base.errors import UsageError
 from warplens_run.cli.ending import fail
 
-ROOMS = ("capture", "categories", "hardware", "planning", "replay")
+ROOMS = (
+    "warplens/categories", "warplens/hardware", "warplens/planning", "warplens/replay", "warplens_run/capture",
+    "warplens_run/formats", "warplens_run/meter", "warplens_run/replay",
+    "warplens_run/workloads",
+)  # fmt: skip
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
 OTHER_PROGRAMS = ("--local-dir",)
 """Flags of commands that a hint quotes whole."""
@@ -29,7 +33,7 @@ def raised_texts(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_errors_of_the_library_name_no_flags(room: str) -> None:
-    files = sorted((Path(warplens.__file__).parent / room).rglob("*.py"))
+    files = sorted((ROOT / "src" / room).rglob("*.py"))
     texts = [text for path in files for text in raised_texts(path)]
     assert texts
     assert [text for text in texts if FLAG.search(text) and not any(flag in text for flag in OTHER_PROGRAMS)] == []

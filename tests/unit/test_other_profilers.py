@@ -170,7 +170,9 @@ def test_the_summary_does_not_lead_to_shapes_that_are_not_there() -> None:
         ("ufunc_api.py(175): __call__", False),
         ("jax_backend.py(49): step", False),
         ("scopes.py(103): _enter", False),
-        ("site-packages/warplens/capture/session.py(165): step", False),
+        ("site-packages/warplens/capture/session.py(165): step", False),  # where it was until 0.1.0
+        ("site-packages/warplens_run/capture/session.py(165): step", False),
+        ("site-packages/warplens_run/workloads/run.py(25): run_workload", False),
         ("scopes.py(8): build", True),
         ("train.py(12): step", True),
     ],

@@ -21,13 +21,15 @@ from warplens_run.base.printable import clean, clean_lines, escape
 from warplens_run.cli import printing
 from warplens_run.cli.printing import terminal_columns
 
-SOURCE = ROOT / "src" / "warplens"
+SOURCE = ROOT / "src"
 PRINTING = re.compile(r"\bprint\(|\bwrite(?:lines)?\(|\bConsole\(")
-PRINTS = {"cli/printing.py"}
-DRAWS = {"cli/showing.py", "cli/progress.py"}
+PRINTS = {"warplens_run/cli/printing.py"}
+DRAWS = {"warplens/cli/showing.py", "warplens/cli/progress.py"}
 """Where rich prints: texts that `clean` has passed."""
 OTHER_PROGRAMS = {
-    "capture/launch.py", "capture/session.py", "capture/trace_to_tree.py", "capture/counters/sampling.py", "__main__.py",
+    "warplens/__main__.py", "warplens/interrupts.py", "warplens_run/__main__.py", "warplens_run/capture/launch.py",
+    "warplens_run/capture/session.py",
+    "warplens_run/capture/trace_to_tree.py", "warplens_run/counters/sampling.py",
 }  # fmt: skip
 """They print inside a user's program, into a pipe to it, or one word or number of our own, where nothing of the command
 line is loaded."""
@@ -74,7 +76,9 @@ def test_rich_prints_only_what_is_clean() -> None:
 
 def test_what_is_printed_is_clean() -> None:
     arguments = {
-        ast.unparse(node.args[0]) for function, node in calls(SOURCE / "cli" / "printing.py") if function == "print"
+        ast.unparse(node.args[0])
+        for function, node in calls(SOURCE / "warplens_run" / "cli" / "printing.py")
+        if function == "print"
     }
     assert arguments == PRINTED
 

@@ -276,10 +276,10 @@ def test_the_heaviest_paths_are_kept() -> None:
 
 
 def test_functions_of_our_own_have_no_nodes_and_their_time_is_not_the_programs() -> None:
-    own, frame = "/site/warplens", "python_function"
+    own, frame = "/site/warplens_run", "python_function"
     root = folded(
         event(frame, "bin/warplens(10): <module>", 0, 1000),
-        event(frame, f"{own}/cli/__init__.py(90): main", 10, 980),
+        event(frame, "/site/warplens/cli/__init__.py(90): main", 10, 980),
         event(frame, "contextlib.py(130): __enter__", 20, 70),  # of the command
         event(frame, f"{own}/capture/launch.py(117): _execute", 100, 800),
         event(frame, "threading.py(1541): _shutdown", 110, 50),
@@ -290,7 +290,7 @@ def test_functions_of_our_own_have_no_nodes_and_their_time_is_not_the_programs()
         event(frame, "json/decoder.py(1): decode", 235, 10),  # called by that
         event(frame, "train.py(9): attend", 260, 200),
         event("cpu_op", "aten::mm", 300, 100),
-        event(frame, f"{own}/capture/workloads/run.py(25): run_workload", 600, 100),
+        event(frame, f"{own}/workloads/run.py(25): run_workload", 600, 100),
     )
     times = {node.name: node.metrics.get("cpu_time_ns", 0) / 1000 for node in nodes_of(root) if node is not root}
     assert times == {
@@ -298,7 +298,7 @@ def test_functions_of_our_own_have_no_nodes_and_their_time_is_not_the_programs()
         "train.py:1@<module>": 580 - 300 - 100,
         "train.py:9@attend": 100,
         "aten::mm": 100,
-        f"{own}/capture/workloads/run.py:25@run_workload": 100,
+        f"{own}/workloads/run.py:25@run_workload": 100,
     }
 
 

@@ -23,7 +23,9 @@ NO_PLACE: Final = (OSError, RuntimeError)
 ENTRY: Final = re.compile(rf"[0-9a-f]{{32}}-[0-9a-f]{{8}}|{TEMPORARY_FOLDER}\w+")
 """What our own entries are called: nothing else in the directory is ever removed."""
 WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
-PACKAGE: Final = Path(__file__).parents[1]
+PACKAGES: Final = Path(__file__).parents[2]
+FOUNDATION: Final = ("warplens_run/base", "warplens_run/formats")
+"""What every room stands on: a change there may change what any file reads as."""
 
 
 def cache_directory() -> Path:
@@ -61,8 +63,11 @@ def made_directory() -> Path:
 
 
 def code_hash(rooms: Sequence[str], columns: str = "") -> str:
-    """Changes with whatever could make the same file read differently: the code of these rooms, and the columns."""
-    code = [version for room in rooms for version in _versions(str(PACKAGE / room))]
+    """Changes with whatever could make the same file read differently: the code of these rooms, and the columns.
+
+    A room is named by its folder, from that of the packages on.
+    """
+    code = [version for room in (*rooms, *FOUNDATION) for version in _versions(str(PACKAGES / room))]
     with suppress(OSError):
         library = native_library.LIBRARY.stat()
         code.append((native_library.LIBRARY.name, library.st_size, library.st_mtime_ns))

@@ -17,7 +17,7 @@ INFRASTRUCTURE = LazyPattern(
     r"(?:block_until_ready|try_to_block|device_put|start_trace|stop_trace|trace|wrapper|tree_\w+)$"
     r"|(?:.*/)?torchinductor[^/]*/"
     # What records the run: with folders, as PyTorch's profiler names it, and without.
-    r"|(?:.*/)?warplens_run/capture/|jax_backend\.py\("
+    r"|(?:.*/)?(?:warplens_run/(?:capture|counters|formats|workloads)|warplens/capture)/|jax_backend\.py\("
     r"|(?:session|steps|scopes|windows)\.py\(\d+\): (?:step|mark|_pass_on|__enter__|__exit__|_enter|_exit|is_open)$"
     r"|(?:.*/)?(?:contextlib|functools|threading|dataclasses|typing|abc|enum|copy|inspect|weakref)\.py\("
 )

@@ -63,7 +63,7 @@ def entry_name(files: Iterable[str], options: object) -> str | None:
         text = msgspec.json.encode(["finished", digests, options])
     except UnicodeEncodeError:  # an option with bytes that are not text; who uses it reports that
         return None
-    return f"{hashlib.blake2b(text, digest_size=16).hexdigest()}-{place.code_hash(['.'])}"
+    return f"{hashlib.blake2b(text, digest_size=16).hexdigest()}-{place.code_hash(['warplens'])}"
 
 
 def load(name: str) -> FinishedReport | None:

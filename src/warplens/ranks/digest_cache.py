@@ -11,7 +11,7 @@ import msgspec
 from warplens.cache import entries, place
 from warplens.ranks.records import FRAMES, RankDigest, RankFacts
 
-ROOMS = ("cache", "model", "readers", "passes", "categories", "analyses", "ranks")
+ROOMS = tuple(f"warplens/{room}" for room in ("cache", "model", "readers", "passes", "categories", "analyses", "ranks"))
 
 
 def load(content_hash: str, options: str, source: str) -> RankDigest | None:

@@ -18,7 +18,7 @@ from warplens.model.kinds import KINDS
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Meta, Trace
 
-ROOMS: Final = ("cache", "model", "readers", "passes", "categories")
+ROOMS: Final = tuple(f"warplens/{room}" for room in ("cache", "model", "readers", "passes", "categories"))
 """Whose code shapes the result; families of kernels place those of graphs."""
 FRAMES: Final = ("events", *SIDE_FRAMES)
 NARROW: Final = (np.int8, np.int16, np.int32)

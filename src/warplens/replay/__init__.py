@@ -1,6 +1,4 @@
-"""Replay: every kernel of a trace alone, in Python or C++, with its time and energy.
+"""Single kernels of a plan as text: a script in Python, or a project in C++ against libtorch.
 
-`plan_file` and `result_file` are the two documents: what to run, and what came of it. `running` runs a plan with
-PyTorch, `cpp` writes it as a C++ project, `meter` reads energy. Nothing here needs more than Python and PyTorch, so
-that it works on a GPU host; plans are made elsewhere (see `warplens.planning`).
+Plans are made by `warplens.planning`, and run by `warplens_run.replay`.
 """

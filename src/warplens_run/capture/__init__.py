@@ -1,4 +1,4 @@
-"""Profiling sessions, scopes and workloads. Runs where the program runs: needs Python, and what the program uses."""
+"""Profiling sessions and scopes. Runs where the program runs: needs Python, and what the program uses."""
 
 from __future__ import annotations
 

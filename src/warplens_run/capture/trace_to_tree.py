@@ -67,7 +67,8 @@ class _Role(Enum):
 
     PROGRAM = None
     LAUNCHER = re.compile(
-        r"(?:.*/)?warplens\(\d+\): <module>$|(?:.*/)?warplens/(?:cli/|__main__\.py|capture/launch\.py)"
+        r"(?:.*/)?warplens\(\d+\): <module>$|(?:.*/)?warplens/(?:cli/|__main__\.py)"
+        r"|(?:.*/)?warplens_run/capture/launch\.py"
     )
     """Reaches the program through `exec` or a workload; whatever else it calls is its own."""
     AROUND = re.compile(
@@ -75,7 +76,7 @@ class _Role(Enum):
         r"|steps\.py\(\d+\): step$|forward_watch\.py\(\d+\): __call__$|triton_launches\.py\(\d+\): launch_metadata$)"
     )
     """Calls the program, as a decorator or a method that is watched does."""
-    OWN = re.compile(r"(?:.*/)?warplens/(?!capture/workloads/)(?:capture/|__\w+__\.py\()")
+    OWN = re.compile(r"(?:.*/)?(?:warplens_run/(?:capture|counters|formats)/|warplens(?:_run)?/__\w+__\.py\()")
     """Records the program, as does whatever it calls."""
 
 

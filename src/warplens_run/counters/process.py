@@ -112,7 +112,7 @@ class CounterProcess:
 def _started(module: str, file: Path) -> subprocess.Popen[bytes]:
     # Without the variables that would make this child take part in the run.
     environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[2]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
     return subprocess.Popen(
         [sys.executable, "-m", module, str(file)],

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Final
 
-import warplens
+import warplens_run
 from warplens_run.base.errors import FormatError
 from warplens_run.replay import wire
 
@@ -131,6 +131,6 @@ def exit_description(code: int) -> str:
 
 def environment() -> dict[str, str]:
     """In which the same Warplens is found."""
-    home = str(Path(warplens.__file__).resolve().parent.parent)
+    home = str(Path(warplens_run.__file__).resolve().parent.parent)
     paths = [home, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
