@@ -11,7 +11,7 @@ DEMO := build/demo
 # Where this is set, each process of the tests compiles anew every module that is not compiled ahead.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test soak lint types arrows native fast unit web page docs golden picture clean
+.PHONY: demo runner check test soak lint types arrows native fast unit web page docs golden picture clean
 
 demo: $(VENV)/installed
 	@$(BIN)/warplens report $(SAMPLE) -o $(DEMO)/report.html -o $(DEMO)/tables/ -o $(DEMO)/report.xlsx --force
@@ -19,6 +19,11 @@ demo: $(VENV)/installed
 	@echo "wrote $(DEMO)/: report.html, $$(ls $(DEMO)/tables | wc -l) tables as CSV in tables/, report.xlsx"
 	@echo "open in a browser: $(DEMO)/report.html"
 	@echo "next: $(BIN)/warplens --help"
+
+# All that runs beside a program, as one file for nodes where nothing can be installed.
+runner:
+	@$(PYTHON) tools/make_runner.py build/warplens-run.pyz
+	@echo "wrote build/warplens-run.pyz: python warplens-run.pyz profile train.py, … replay run plan.json"
 
 # What to run after every change: what takes long (browsers, compilers, programs that are recorded) is left to `make test`.
 check: lint types arrows fast

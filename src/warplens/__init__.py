@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from warplens_run import HOMES
 from warplens_run import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -59,18 +60,8 @@ _HOMES = {
     "Table": "warplens.model.table",
     "Trace": "warplens.model.trace",
     "Tree": "warplens.model.tree",
-    "start": "warplens_run.capture.session",
-    "deactivate": "warplens_run.capture.session",
-    "activate": "warplens_run.capture.session",
-    "finalize": "warplens_run.capture.session",
-    "step": "warplens_run.capture.session",
-    "profile": "warplens_run.capture.session",
-    "scope": "warplens_run.capture.scopes",
-    "enter_scope": "warplens_run.capture.scopes",
-    "exit_scope": "warplens_run.capture.scopes",
-    "energy": "warplens_run.meter.window",
-    "watch": "warplens_run.trying.watched",
     "trace_kernel": "warplens.profiles.kernel_trace",
+    **HOMES,
 }
 
 __all__ = [  # noqa: RUF022 - in the order a reader meets them

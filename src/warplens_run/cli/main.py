@@ -1,1 +1,72 @@
-"""Verbs that run a program: profile, workload, energy."""
+"""The command line of what runs beside a program or on a GPU host: `python -m warplens_run VERB`.
+
+`warplens` has the same verbs among its own. Here they need nothing but Python, and what the program or the plan uses;
+`make runner` writes all of it into one file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from warplens_run import __version__
+from warplens_run.cli.ending import EXPECTED, failed, flushed
+from warplens_run.cli.energy import EnergyVerb
+from warplens_run.cli.profile import ProfileVerb
+from warplens_run.cli.prove_run import RunProofVerb
+from warplens_run.cli.prove_show import ShowProofVerb
+from warplens_run.cli.replay_run import RunVerb
+from warplens_run.cli.streams import prepare_streams
+from warplens_run.cli.try_fixes import TryVerb
+from warplens_run.cli.verb import HelpText, Verb, VerbGroup, VerbParser, add_verbs
+from warplens_run.cli.workload import WorkloadVerb
+
+DESCRIPTION = "Warplens' runner: records programs, and runs plans on a GPU."
+EPILOG = """examples:
+  python warplens-run.pyz profile train.py             record a run; `warplens report` opens it, on any machine
+  python warplens-run.pyz replay run plan.json         run each kernel of a plan alone, with time and energy
+  python warplens-run.pyz prove run proof.plan.json    run the before and the after of findings
+  python warplens-run.pyz energy -- python3 train.py   the joules of any command
+"""
+
+
+class ReplayRunner(VerbGroup):
+    """Run a plan that `warplens replay plan` made."""
+
+    name = "replay"
+    verbs = (RunVerb(),)
+
+
+class ProveRunner(VerbGroup):
+    """Run a plan that `warplens prove plan` made, and show what was measured."""
+
+    name = "prove"
+    verbs = (RunProofVerb(), ShowProofVerb())
+
+
+VERBS: tuple[Verb, ...] = (
+    ProfileVerb(), WorkloadVerb(), TryVerb(), EnergyVerb(), ReplayRunner(), ProveRunner(),
+)  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    prepare_streams()
+    parser = VerbParser(prog="warplens_run", description=DESCRIPTION, epilog=EPILOG, formatter_class=HelpText)
+    parser.add_argument("--version", action="version", version=f"warplens_run {__version__}")
+    parser.set_defaults(verb=None)
+    add_verbs(parser, VERBS, dest="verb_name", metavar="VERB")
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    if args.verb is None:
+        parser.print_help()
+        return 2
+    return run(args)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the verb that was parsed; an expected failure is one line and an exit code."""
+    verb: Verb = args.verb
+    try:
+        return flushed(verb.run(args))
+    except EXPECTED as error:
+        return failed(error, runs_programs=verb.runs_programs)

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any, Final
 
+import warplens_run
 from warplens_run.base.errors import WarplensError
 from warplens_run.trying import wire
 from warplens_run.trying.trial import Refused
@@ -40,7 +41,7 @@ class SideProcess:
                 stdin=None if is_main else subprocess.DEVNULL,
                 # What a program prints, it prints once, and not where rows of JSON are printed.
                 stdout=(2 if quiet else None) if is_main else subprocess.DEVNULL,
-                env={**os.environ, **variables},
+                env={**_environment(), **variables},
             )
             self._connection = self._accepted(listener)
         self.send(job)
@@ -113,6 +114,15 @@ class SideProcess:
     def _close(self) -> None:
         self._connection.close()
         self._folder.cleanup()
+
+
+def _environment() -> dict[str, str]:
+    """Where Warplens is one file, a process has to be told of it; else it is found as it was here."""
+    home = Path(warplens_run.__file__).parents[1]
+    if not home.is_file():
+        return dict(os.environ)
+    paths = (str(home.resolve()), os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def _signal_name(number: int) -> str:
