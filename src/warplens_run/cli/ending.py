@@ -15,8 +15,8 @@ EXPECTED = (WarplensError, OSError, KeyboardInterrupt, MemoryError)
 NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
 
 
-def failed(error: BaseException, *, runs_programs: bool) -> int:
-    """The exit code after one of the `EXPECTED`, which is reported; what is none after all is raised again."""
+def failed(error: WarplensError | OSError | KeyboardInterrupt | MemoryError, *, runs_programs: bool) -> int:
+    """Report one of the `EXPECTED`, and return the exit code; an `OSError` of no known kind is raised again."""
     if isinstance(error, WarplensError):
         return fail(error)
     if isinstance(error, OSError):
@@ -28,9 +28,7 @@ def failed(error: BaseException, *, runs_programs: bool) -> int:
     if isinstance(error, KeyboardInterrupt):
         print_err("interrupted")
         return 130
-    if isinstance(error, MemoryError):
-        return fail(WarplensError("not enough memory", hint="a trace needs about five times its unpacked size"))
-    raise error
+    return fail(WarplensError("not enough memory", hint="a trace needs about five times its unpacked size"))
 
 
 def fail(error: WarplensError) -> int:
