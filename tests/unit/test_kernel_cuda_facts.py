@@ -152,12 +152,15 @@ __global__ void __launch_bounds__(1024, 2) wide(const float* in, float* out) {
 def test_spills_are_those_of_the_assembler(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     (check,) = checked(tmp_path_factory, SPILLING).checks
     assert check.artefacts is not None
-    (tmp_path / "ptx").write_text(check.artefacts.texts["ptx"])
-    for name in ("ptxas", "ptxas-blackwell"):
-        command = [TOOLS / name, "-v", "--gpu-name=sm_90a", tmp_path / "ptx", "-o", tmp_path / "out"]
+    ptx = check.artefacts.texts["ptx"]
+    command = [TOOLS / "ptxas-blackwell", "-v", "--gpu-name=sm_90a", tmp_path / "ptx", "-o", tmp_path / "out"]
+    (tmp_path / "ptx").write_text(ptx)
+    assembled = subprocess.run(command, capture_output=True, text=True, check=False)
+    if known := re.search(r"Unsupported \.version .*current version is '([\d.]+)'", assembled.stderr):
+        # NVRTC is newer than Triton's assembler, and the kernel has nothing new but the version at its head.
+        (tmp_path / "ptx").write_text(re.sub(r"(?m)^\.version .*$", f".version {known[1]}", ptx, count=1))
         assembled = subprocess.run(command, capture_output=True, text=True, check=False)
-        if assembled.returncode == 0:
-            break
+    assert assembled.returncode == 0, assembled.stderr
     match = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", assembled.stderr)
     assert match is not None
     assert (check.facts.spill_store_bytes, check.facts.spill_load_bytes) == tuple(map(int, match.groups()))
