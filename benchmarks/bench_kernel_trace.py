@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 import torch  # noqa: E402
 
 from kernels import flash_attention, histogram, matmul, matmul_unmasked, softmax, vector_add  # noqa: E402
-from warplens.kernel_lab.tracing.watching.session import trace  # noqa: E402
+from warplens_lab.tracing.watching.session import trace  # noqa: E402
 
 BARS = {"count": 1.3, "record": 2.5}
 KINDS: dict[str, Callable[[], Any]] = {

@@ -143,7 +143,7 @@ def run_inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
 @pytest.fixture(scope="module")
 def warm_compiler() -> Iterator[None]:
     """Kernels are compiled, and scripts run for their launches, in processes that need not load PyTorch anew."""
-    from warplens.kernel_lab.compiling import child, launching
+    from warplens_lab.compiling import child, launching
 
     with pytest.MonkeyPatch.context() as patched:
         for module in (child, launching):
@@ -154,7 +154,7 @@ def warm_compiler() -> Iterator[None]:
 @pytest.fixture
 def warm_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units of plans run, and answers to puzzles are checked, in processes that need not load PyTorch anew."""
-    from warplens.puzzles import child
+    from warplens_lab.puzzles import child
     from warplens_run.proof import compared_outputs
     from warplens_run.replay import process
 

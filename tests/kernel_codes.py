@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from warplens.model.kernel_code import (
+from warplens_lab.scenes.kernel_code import (
     CodeChain,
     CodeCheck,
     CodeFact,

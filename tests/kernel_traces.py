@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from warplens.kernel_lab.tracing.records import (
+from warplens_lab.scenes.kernel_scene import Mask, Pattern
+from warplens_lab.tracing.records import (
     AccessTotals,
     Events,
     Fault,
@@ -18,7 +19,6 @@ from warplens.kernel_lab.tracing.records import (
     TensorInfo,
     TracedLaunch,
 )
-from warplens.model.kernel_scene import Mask, Pattern
 
 BLOCK = 16
 SOURCE = """import tools

@@ -9,9 +9,9 @@ import warplens
 from kernel_traces import copy_past_the_end, trace_of
 from memory_snapshots import snapshot, train, written
 from support import ROOT, kernel, launch, op, write_trace
-from warplens.kernel_lab.facts import save_facts
-from warplens.kernel_lab.facts.records import Access, KernelFacts, SourcePlace
-from warplens.kernel_lab.tracing import save
+from warplens_lab.facts import save_facts
+from warplens_lab.facts.records import Access, KernelFacts, SourcePlace
+from warplens_lab.tracing import save
 
 SAMPLES = ROOT / "samples"
 

@@ -84,18 +84,18 @@ def main() -> None:
 
 
 def kernel_shots() -> list[tuple[Shot, bytes]]:
-    from warplens.kernel_lab.checking import check_kernels
-    from warplens.kernel_lab.code.view import kernel_code
-    from warplens.kernel_lab.compile_request import CompileRequest
-    from warplens.kernel_lab.layouts.exploring import explore
-    from warplens.kernel_lab.layouts.reading import read_tile
-    from warplens.kernel_lab.layouts.scene import layout_scene
-    from warplens.kernel_lab.tracing.scene import kernel_scene
-    from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
-    from warplens.kernel_lab.tracing.watching.script import traced_script
-    from warplens.outputs.html.code_page import code_page_bytes
-    from warplens.outputs.html.kernel_page import kernel_page_bytes
-    from warplens.outputs.html.layout_page import layout_page_bytes
+    from warplens_lab.checking import check_kernels
+    from warplens_lab.code.view import kernel_code
+    from warplens_lab.compile_request import CompileRequest
+    from warplens_lab.layouts.exploring import explore
+    from warplens_lab.layouts.reading import read_tile
+    from warplens_lab.layouts.scene import layout_scene
+    from warplens_lab.pages.code_page import code_page_bytes
+    from warplens_lab.pages.kernel_page import kernel_page_bytes
+    from warplens_lab.pages.layout_page import layout_page_bytes
+    from warplens_lab.tracing.scene import kernel_scene
+    from warplens_lab.tracing.watching.recorder import RecordingOptions
+    from warplens_lab.tracing.watching.script import traced_script
 
     transpose = layout_page_bytes(layout_scene(explore([read_tile("float[32][32]")])))
     traced = traced_script(KERNELS / "better_matmul.py", options=RecordingOptions(values=True)).trace

@@ -15,10 +15,10 @@ from warplens.analyses.time.gaps import CAUSES
 from warplens.analyses.time.timeline import MEANINGS
 from warplens.cli import build_parser
 from warplens.cli.explaining.topics import all_tables
-from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
-from warplens.kernel_lab.tracing.records import FAULT_KINDS
 from warplens.model.quality import MESSAGES
 from warplens.readers.registry import FORMATS
+from warplens_lab.suggesting.rules import RULES as KERNEL_RULES
+from warplens_lab.tracing.records import FAULT_KINDS
 
 HELP_COLUMNS = "100"
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from warplens.profiles.call_paths import PathsProfile
     from warplens.profiles.comparison import Comparison
     from warplens.profiles.job import JobProfile
-    from warplens.profiles.kernel_check import OpenedCheck
-    from warplens.profiles.kernel_trace import OpenedKernelTrace, trace_kernel
     from warplens.profiles.opened import Opened
     from warplens.profiles.replay import OpenedReplay
     from warplens.profiles.trace import Profile
+    from warplens_lab.opened.check import OpenedCheck
+    from warplens_lab.opened.trace import OpenedKernelTrace, trace_kernel
     from warplens_run.base.errors import FormatError, MissingExtra, UsageError, WarplensError
     from warplens_run.capture.scopes import enter_scope, exit_scope, scope
     from warplens_run.capture.session import activate, deactivate, finalize, profile, start, step
@@ -45,8 +45,8 @@ _HOMES = {
     "Profile": "warplens.profiles.trace",
     "PathsProfile": "warplens.profiles.call_paths",
     "Comparison": "warplens.profiles.comparison",
-    "OpenedCheck": "warplens.profiles.kernel_check",
-    "OpenedKernelTrace": "warplens.profiles.kernel_trace",
+    "OpenedCheck": "warplens_lab.opened.check",
+    "OpenedKernelTrace": "warplens_lab.opened.trace",
     "OpenedReplay": "warplens.profiles.replay",
     "JobProfile": "warplens.profiles.job",
     "Rule": "warplens.categories",
@@ -60,7 +60,7 @@ _HOMES = {
     "Table": "warplens.model.table",
     "Trace": "warplens.model.trace",
     "Tree": "warplens.model.tree",
-    "trace_kernel": "warplens.profiles.kernel_trace",
+    "trace_kernel": "warplens_lab.opened.trace",
     **HOMES,
 }
 

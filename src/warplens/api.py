@@ -195,11 +195,11 @@ def _own_file(path: Path, gpu: str, max_bytes: int) -> Opened | None:
     """What a file of Warplens itself or a memory snapshot contains; None for profiles, which are by far the most."""
     kind = file_kind(path)
     if kind == KERNEL_FACTS:
-        from warplens.profiles.kernel_check import open_facts
+        from warplens_lab.opened.check import open_facts
 
         return open_facts(path, gpu)
     if kind == KERNEL_TRACE:
-        from warplens.profiles.kernel_trace import open_kernel_trace
+        from warplens_lab.opened.trace import open_kernel_trace
 
         return open_kernel_trace(path)
     if kind == REPLAY_RESULT:

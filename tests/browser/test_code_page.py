@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kernel_codes import code_check, long_code, two_checks
-from warplens.model.kernel_code import CodePlace, CodeSource, KernelCode
-from warplens.outputs.html.code_page import code_page_bytes
+from warplens_lab.pages.code_page import code_page_bytes
+from warplens_lab.scenes.kernel_code import CodePlace, CodeSource, KernelCode
 
 Show = Callable[..., Any]
 LONG = 20_000

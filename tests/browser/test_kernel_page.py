@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from kernel_traces import BLOCK, copy_past_the_end, matmul, scaled, trace_of
-from warplens.kernel_lab.tracing.records import Events, TensorInfo, TracedLaunch
-from warplens.kernel_lab.tracing.scene import kernel_scene
-from warplens.model.kernel_scene import Mask, Pattern
-from warplens.outputs.html.kernel_page import kernel_page_bytes
+from warplens_lab.pages.kernel_page import kernel_page_bytes
+from warplens_lab.scenes.kernel_scene import Mask, Pattern
+from warplens_lab.tracing.records import Events, TensorInfo, TracedLaunch
+from warplens_lab.tracing.scene import kernel_scene
 
 Show = Callable[..., Any]
 M, N, K = 40, 24, 36

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from warplens.kernel_lab.layouts.exploring import explore
-from warplens.kernel_lab.layouts.reading import read_tile
-from warplens.kernel_lab.layouts.scene import layout_scene
-from warplens.outputs.html.layout_page import layout_page_bytes
+from warplens_lab.layouts.exploring import explore
+from warplens_lab.layouts.reading import read_tile
+from warplens_lab.layouts.scene import layout_scene
+from warplens_lab.pages.layout_page import layout_page_bytes
 
 Show = Callable[..., Any]
 SHADES = """at => {

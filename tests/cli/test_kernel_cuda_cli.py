@@ -10,7 +10,7 @@ import pytest
 from page_reader import PageData
 from support import ROOT
 from warplens.cli import main
-from warplens.kernel_lab.cuda import toolkit
+from warplens_lab.cuda import toolkit
 from warplens_run.base.errors import WarplensError
 
 try:

@@ -11,8 +11,8 @@ import pytest
 
 from support import ROOT
 from warplens.cli import main
-from warplens.kernel_lab.facts.records import Conversion, KernelFacts, SharedAccess, SourcePlace
-from warplens.kernel_lab.facts.saving import save_facts
+from warplens_lab.facts.records import Conversion, KernelFacts, SharedAccess, SourcePlace
+from warplens_lab.facts.saving import save_facts
 
 GUIDE = ROOT / "docs" / "guides" / "layouts.md"
 COMMAND = re.compile(r"^\$ warplens (kernel layout [^\n]+)\n((?:(?!\$ |```).*\n)*)", re.MULTILINE)

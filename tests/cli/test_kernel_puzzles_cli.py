@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from warplens.cli import main
-from warplens.puzzles.catalogue import PUZZLES, find
-from warplens.puzzles.files import text_of
+from warplens_lab.puzzles.catalogue import PUZZLES, find
+from warplens_lab.puzzles.files import text_of
 
 pytestmark = pytest.mark.usefixtures("warm_runner")
 # The timer of the limit is set by the loop itself: no answer beside it can be too slow for the machine.

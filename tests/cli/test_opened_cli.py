@@ -10,9 +10,9 @@ import pytest
 from kernel_traces import copy_past_the_end, trace_of
 from support import ROOT
 from warplens.cli import main
-from warplens.kernel_lab.facts import save_facts
-from warplens.kernel_lab.facts.records import KernelFacts
-from warplens.kernel_lab.tracing import save
+from warplens_lab.facts import save_facts
+from warplens_lab.facts.records import KernelFacts
+from warplens_lab.tracing import save
 
 FACTS = KernelFacts(
     kernel="product", file="/here/product.py", target="sm90", triton_version="3.9.0", signature="*fp16:16",

@@ -160,7 +160,7 @@ def test_without_leave_to_run_sources_or_without_triton_a_plan_says_what_it_lack
         "note: suggestions of the kernel lab were not looked for: compiling runs the sources of the trace's Triton "
         "kernels, which --allow-source allows"
     )
-    monkeypatch.setattr("warplens.kernel_lab.compiling.triton_version.PACKAGES", ())
+    monkeypatch.setattr("warplens_lab.compiling.triton_version.PACKAGES", ())
     assert main([*words, "--allow-source"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("note: suggestions of the kernel lab were not looked for: compiling a kernel needs Triton")

@@ -25,12 +25,12 @@ from warplens.advice.rank_rules import JOB_RULES
 from warplens.categories import category_names
 from warplens.cli import main
 from warplens.cli.explaining import topics as cli_topics
-from warplens.cli.explaining.kernel_topics import kernel_tables
-from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
-from warplens.kernel_lab.tracing.records import FAULT_KINDS
 from warplens.model.quality import MESSAGES
 from warplens.model.trace import empty_trace
 from warplens.profiles.trace import TABLE_NAMES
+from warplens_lab.cli.topics import kernel_tables
+from warplens_lab.suggesting.rules import RULES as KERNEL_RULES
+from warplens_lab.tracing.records import FAULT_KINDS
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
 LARGE = next(path for path in SAMPLES if path.name == "bloom_prefill.json.gz")

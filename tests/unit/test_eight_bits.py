@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warplens.kernel_lab.tracing.interpreter.eight_bits import FORMATS, codes_of, values_of
+from warplens_lab.tracing.interpreter.eight_bits import FORMATS, codes_of, values_of
 
 torch = pytest.importorskip("torch")
 

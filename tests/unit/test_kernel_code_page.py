@@ -12,23 +12,23 @@ import pytest
 
 from kernel_codes import code_check, two_checks
 from page_reader import PageData
-from warplens.kernel_lab.checking import CheckResult, KernelCheck, check_kernels
-from warplens.kernel_lab.code.view import kernel_code
-from warplens.kernel_lab.compile_request import CompileRequest
-from warplens.kernel_lab.compiling import compiling
-from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_many
-from warplens.kernel_lab.compiling.loading import load_kernel
-from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.facts import extract
-from warplens.kernel_lab.facts.bookkeeping import bookkeeping
-from warplens.kernel_lab.facts.browsing import line_frames, mlir_frames, users_frames, with_places_of_products
-from warplens.kernel_lab.facts.llvm import llvm_frames
-from warplens.kernel_lab.facts.machine import Instruction
-from warplens.kernel_lab.facts.records import SourcePlace
-from warplens.kernel_lab.measured.joining import KernelMeasurements
-from warplens.model.kernel_code import CodeCheck, KernelCode
 from warplens.model.measured import LineSamples
-from warplens.outputs.html.code_page import code_page_bytes
+from warplens_lab.checking import CheckResult, KernelCheck, check_kernels
+from warplens_lab.code.view import kernel_code
+from warplens_lab.compile_request import CompileRequest
+from warplens_lab.compiling import compiling
+from warplens_lab.compiling.compiling import Artefacts, CompileJob, compile_many
+from warplens_lab.compiling.loading import load_kernel
+from warplens_lab.compiling.targets import TARGETS
+from warplens_lab.facts import extract
+from warplens_lab.facts.bookkeeping import bookkeeping
+from warplens_lab.facts.browsing import line_frames, mlir_frames, users_frames, with_places_of_products
+from warplens_lab.facts.llvm import llvm_frames
+from warplens_lab.facts.machine import Instruction
+from warplens_lab.facts.records import SourcePlace
+from warplens_lab.measured.joining import KernelMeasurements
+from warplens_lab.pages.code_page import code_page_bytes
+from warplens_lab.scenes.kernel_code import CodeCheck, KernelCode
 
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
 HALVES = "*fp16:16, *fp16:16, *fp16:16"

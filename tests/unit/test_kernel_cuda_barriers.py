@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from support import ROOT
-from warplens.kernel_lab.checking import KernelCheck
-from warplens.kernel_lab.cuda import toolkit
-from warplens.kernel_lab.cuda.checking import check_cuda
-from warplens.kernel_lab.cuda.request import CudaRequest
+from warplens_lab.checking import KernelCheck
+from warplens_lab.cuda import toolkit
+from warplens_lab.cuda.checking import check_cuda
+from warplens_lab.cuda.request import CudaRequest
 from warplens_run.base.errors import WarplensError
 
 try:

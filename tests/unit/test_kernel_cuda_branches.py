@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from warplens.cli.kernel.cuda_text import cuda_lines
-from warplens.kernel_lab.checking import KernelCheck
-from warplens.kernel_lab.cuda import toolkit
-from warplens.kernel_lab.cuda.checking import check_cuda
-from warplens.kernel_lab.cuda.request import CudaRequest
+from warplens_lab.checking import KernelCheck
+from warplens_lab.cli.cuda_text import cuda_lines
+from warplens_lab.cuda import toolkit
+from warplens_lab.cuda.checking import check_cuda
+from warplens_lab.cuda.request import CudaRequest
 from warplens_run.base.errors import WarplensError
 
 try:

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from support import ROOT
-from warplens.kernel_lab.checking import CheckResult, KernelCheck
-from warplens.kernel_lab.comparing import differences
-from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.cuda import toolkit
-from warplens.kernel_lab.cuda.checking import check_cuda
-from warplens.kernel_lab.cuda.request import CudaRequest
-from warplens.kernel_lab.facts import load_facts, save_facts
-from warplens.kernel_lab.facts.records import KernelFacts
+from warplens_lab.checking import CheckResult, KernelCheck
+from warplens_lab.comparing import differences
+from warplens_lab.compiling.targets import TARGETS
+from warplens_lab.cuda import toolkit
+from warplens_lab.cuda.checking import check_cuda
+from warplens_lab.cuda.request import CudaRequest
+from warplens_lab.facts import load_facts, save_facts
+from warplens_lab.facts.records import KernelFacts
 from warplens_run.base.errors import UsageError, WarplensError
 
 try:

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warplens.kernel_lab.cuda import toolkit
-from warplens.kernel_lab.cuda.evaluating import Evaluation
-from warplens.kernel_lab.cuda.flow import EXIT, Flow
-from warplens.kernel_lab.cuda.headers import stand_in
-from warplens.kernel_lab.cuda.ptx import PtxKernel, Statement, parse_kernel
-from warplens.kernel_lab.cuda.request import CudaRequest, parse_block
-from warplens.kernel_lab.cuda.shared_banks import shared_arrays
-from warplens.kernel_lab.cuda.slicing import ptx_of, report_of, sass_of
-from warplens.kernel_lab.cuda.source import CudaLaunch, CudaSource
-from warplens.kernel_lab.cuda.text import blanked, functions
+from warplens_lab.cuda import toolkit
+from warplens_lab.cuda.evaluating import Evaluation
+from warplens_lab.cuda.flow import EXIT, Flow
+from warplens_lab.cuda.headers import stand_in
+from warplens_lab.cuda.ptx import PtxKernel, Statement, parse_kernel
+from warplens_lab.cuda.request import CudaRequest, parse_block
+from warplens_lab.cuda.shared_banks import shared_arrays
+from warplens_lab.cuda.slicing import ptx_of, report_of, sass_of
+from warplens_lab.cuda.source import CudaLaunch, CudaSource
+from warplens_lab.cuda.text import blanked, functions
 from warplens_run.base.errors import MissingExtra, UsageError
 
 SOURCE = """

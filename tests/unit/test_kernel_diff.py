@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from warplens.kernel_lab.comparing import compare
-from warplens.kernel_lab.cuda import toolkit
-from warplens.kernel_lab.cuda.checking import check_cuda
-from warplens.kernel_lab.cuda.request import CudaRequest
-from warplens.kernel_lab.facts.records import KernelFacts
+from warplens_lab.comparing import compare
+from warplens_lab.cuda import toolkit
+from warplens_lab.cuda.checking import check_cuda
+from warplens_lab.cuda.request import CudaRequest
+from warplens_lab.facts.records import KernelFacts
 from warplens_run.base.errors import WarplensError
 
 try:

@@ -11,13 +11,13 @@ torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
 from support import ROOT  # noqa: E402
-from warplens.kernel_lab.compiling.gpu_stand_in import gpu_stand_in  # noqa: E402
-from warplens.kernel_lab.compiling.stand_in_cards import CARDS  # noqa: E402
-from warplens.kernel_lab.compiling.targets import TARGETS  # noqa: E402
-from warplens.kernel_lab.tracing.interpreter.assembly import inline_assembly  # noqa: E402
-from warplens.kernel_lab.tracing.watching.benchmarks import OMITTED, ONE_SIZE  # noqa: E402
-from warplens.kernel_lab.tracing.watching.script import ScriptTrace, traced_script  # noqa: E402
-from warplens.kernel_lab.tracing.watching.undefined import UndefinedMemory  # noqa: E402
+from warplens_lab.compiling.gpu_stand_in import gpu_stand_in  # noqa: E402
+from warplens_lab.compiling.stand_in_cards import CARDS  # noqa: E402
+from warplens_lab.compiling.targets import TARGETS  # noqa: E402
+from warplens_lab.tracing.interpreter.assembly import inline_assembly  # noqa: E402
+from warplens_lab.tracing.watching.benchmarks import OMITTED, ONE_SIZE  # noqa: E402
+from warplens_lab.tracing.watching.script import ScriptTrace, traced_script  # noqa: E402
+from warplens_lab.tracing.watching.undefined import UndefinedMemory  # noqa: E402
 from warplens_run.base.errors import WarplensError  # noqa: E402
 
 SCRIPT = ROOT / "tests" / "kernels" / "library_style.py"

@@ -15,7 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from warplens.kernel_lab.tracing import TABLES, trace  # noqa: E402
+from warplens_lab.tracing import TABLES, trace  # noqa: E402
 
 FOLDER = Path(__file__).parent.parent / "kernels" / "mistakes"
 PLANT = re.compile(r" *# plant\((\w+)\): (.+?) ->(?: (.*))?$")

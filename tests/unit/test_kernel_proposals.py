@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from warplens.cli import main
-from warplens.kernel_lab.compiling.loading import load_kernel
-from warplens.kernel_lab.compiling.proposing import proposed, signature_text
+from warplens_lab.compiling.loading import load_kernel
+from warplens_lab.compiling.proposing import proposed, signature_text
 from warplens_run.base.errors import UsageError
 
 KERNELS = """\

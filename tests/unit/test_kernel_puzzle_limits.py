@@ -17,12 +17,12 @@ pytest.importorskip("triton")
 if not hasattr(signal, "setitimer"):
     pytest.skip("this system has no timer of CPU time", allow_module_level=True)
 
-from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter
-from warplens.puzzles import child, limits
-from warplens.puzzles.catalogue import find
-from warplens.puzzles.checking import AnswerCheck, check_file
-from warplens.puzzles.child import check_answers
-from warplens.puzzles.files import text_of
+from warplens_lab.puzzles import child, limits
+from warplens_lab.puzzles.catalogue import find
+from warplens_lab.puzzles.checking import AnswerCheck, check_file
+from warplens_lab.puzzles.child import check_answers
+from warplens_lab.puzzles.files import text_of
+from warplens_lab.tracing.interpreter.routing import load_interpreter
 
 KERNEL = "long_row_sum"
 FIRST_LINE_OF_KERNEL = 8

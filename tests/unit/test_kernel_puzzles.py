@@ -12,11 +12,11 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from warplens.kernel_lab.compiling.loading import load_kernel
-from warplens.puzzles.catalogue import BY_NAME, PUZZLES, after, find
-from warplens.puzzles.checking import check_file, signature_of
-from warplens.puzzles.drawing import Draw
-from warplens.puzzles.files import (
+from warplens_lab.compiling.loading import load_kernel
+from warplens_lab.puzzles.catalogue import BY_NAME, PUZZLES, after, find
+from warplens_lab.puzzles.checking import check_file, signature_of
+from warplens_lab.puzzles.drawing import Draw
+from warplens_lab.puzzles.files import (
     answers_in,
     note_result,
     puzzle_of,
@@ -25,7 +25,7 @@ from warplens.puzzles.files import (
     text_of,
     write_starts,
 )
-from warplens.puzzles.records import Report
+from warplens_lab.puzzles.records import Report
 from warplens_run.base.errors import UsageError
 
 START_SAYS = {

@@ -13,9 +13,9 @@ pytest.importorskip("triton")
 import warplens
 from launch_bundles import bundle, recorded, scale, softmax
 from warplens.cli import main
-from warplens.kernel_lab.comparing import compare_facts
-from warplens.profiles.kernel_check import OpenedCheck
-from warplens.proof.run_kernels import check_run
+from warplens_lab.comparing import compare_facts
+from warplens_lab.opened.check import OpenedCheck
+from warplens_lab.proof.run_kernels import check_run
 from warplens_run.base.errors import UsageError
 
 pytestmark = [pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"), pytest.mark.usefixtures("warm_compiler")]

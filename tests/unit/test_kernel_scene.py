@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from kernel_traces import BLOCK, SOURCE, copy_past_the_end, matmul, scaled, trace_of
-from warplens.kernel_lab.tracing import scene as scenes
-from warplens.kernel_lab.tracing.records import KernelTrace, Site
-from warplens.kernel_lab.tracing.scene import kernel_scene
-from warplens.kernel_lab.tracing.watching.operands import factor_names, operands_of
-from warplens.outputs.html.kernel_page import kernel_page_bytes, packed_scene
+from warplens_lab.pages.kernel_page import kernel_page_bytes, packed_scene
+from warplens_lab.tracing import scene as scenes
+from warplens_lab.tracing.records import KernelTrace, Site
+from warplens_lab.tracing.scene import kernel_scene
+from warplens_lab.tracing.watching.operands import factor_names, operands_of
 from warplens_run.base.errors import UsageError
 
 
@@ -190,8 +190,8 @@ def test_the_packed_header_says_where_the_columns_are(tmp_path: Path) -> None:
 
 
 def test_infinities_of_doubles_survive(tmp_path: Path) -> None:
-    from warplens.outputs.html.kernel_page import _numbers
     from warplens.outputs.html.pack import Packer
+    from warplens_lab.pages.kernel_page import _numbers
 
     finite, infinite = np.array([1.5, 2.25]), np.array([1.5, np.inf])
     specs = [_numbers(values, Packer()) for values in (finite, infinite)]
@@ -202,7 +202,7 @@ def test_a_real_trace_becomes_a_scene() -> None:
     pytest.importorskip("triton")
     import importlib.util
 
-    from warplens.kernel_lab.tracing import trace
+    from warplens_lab.tracing import trace
 
     path = Path(__file__).parents[1] / "kernels" / "matmul.py"
     spec = importlib.util.spec_from_file_location("kernels_matmul", path)

@@ -8,16 +8,16 @@ import pytest
 
 pytest.importorskip("triton")
 
-from warplens.kernel_lab.compiling import compiling
-from warplens.kernel_lab.compiling.compiling import CompileJob, compile_many
-from warplens.kernel_lab.compiling.loading import load_kernel
-from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.facts import KernelFacts, extract, facts_tables, load_facts, save_facts
-from warplens.kernel_lab.facts.ir import Module
-from warplens.kernel_lab.facts.line_notes import details, marks
-from warplens.kernel_lab.facts.records import LoopSchedule, ScheduleStep
-from warplens.kernel_lab.facts.schedule import loop_schedules
-from warplens.kernel_lab.suggesting.suggestions import suggest
+from warplens_lab.compiling import compiling
+from warplens_lab.compiling.compiling import CompileJob, compile_many
+from warplens_lab.compiling.loading import load_kernel
+from warplens_lab.compiling.targets import TARGETS
+from warplens_lab.facts import KernelFacts, extract, facts_tables, load_facts, save_facts
+from warplens_lab.facts.ir import Module
+from warplens_lab.facts.line_notes import details, marks
+from warplens_lab.facts.records import LoopSchedule, ScheduleStep
+from warplens_lab.facts.schedule import loop_schedules
+from warplens_lab.suggesting.suggestions import suggest
 
 FILE = Path(__file__).resolve().parents[1] / "kernels" / "scheduled.py"
 PRODUCT = "*fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, i32:16, {0}, {0}, 64"

@@ -12,15 +12,15 @@ import pytest
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-from warplens.cli.kernel.trace_text import trace_lines  # noqa: E402
-from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all  # noqa: E402
-from warplens.kernel_lab.compiling.gpu_stand_in import NOTE  # noqa: E402
-from warplens.kernel_lab.compiling.launching import FAILED, launches  # noqa: E402
-from warplens.kernel_lab.compiling.loading import load_kernel  # noqa: E402
-from warplens.kernel_lab.compiling.targets import TARGETS  # noqa: E402
-from warplens.kernel_lab.tracing.interpreter import libdevice  # noqa: E402
-from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter  # noqa: E402
-from warplens.kernel_lab.tracing.watching.script import traced_script  # noqa: E402
+from warplens_lab.cli.trace_text import trace_lines  # noqa: E402
+from warplens_lab.compiling.compiling import CompileJob, compile_all  # noqa: E402
+from warplens_lab.compiling.gpu_stand_in import NOTE  # noqa: E402
+from warplens_lab.compiling.launching import FAILED, launches  # noqa: E402
+from warplens_lab.compiling.loading import load_kernel  # noqa: E402
+from warplens_lab.compiling.targets import TARGETS  # noqa: E402
+from warplens_lab.tracing.interpreter import libdevice  # noqa: E402
+from warplens_lab.tracing.interpreter.routing import load_interpreter  # noqa: E402
+from warplens_lab.tracing.watching.script import traced_script  # noqa: E402
 from warplens_run.base.errors import WarplensError  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("warm_compiler")

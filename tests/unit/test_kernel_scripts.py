@@ -13,13 +13,13 @@ import warm_python
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-from warplens.kernel_lab.compiling.child import environment, kernel_description  # noqa: E402
-from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_stand_in  # noqa: E402
-from warplens.kernel_lab.compiling.importing import package_root  # noqa: E402
-from warplens.kernel_lab.compiling.launching import FAILED, launches  # noqa: E402
-from warplens.kernel_lab.compiling.stand_in_cards import CARDS, DEFAULT  # noqa: E402
-from warplens.kernel_lab.compiling.stand_in_driver import StandInEvent, once  # noqa: E402
-from warplens.kernel_lab.tracing.watching.script import traced_script  # noqa: E402
+from warplens_lab.compiling.child import environment, kernel_description  # noqa: E402
+from warplens_lab.compiling.gpu_stand_in import NOTE, gpu_stand_in  # noqa: E402
+from warplens_lab.compiling.importing import package_root  # noqa: E402
+from warplens_lab.compiling.launching import FAILED, launches  # noqa: E402
+from warplens_lab.compiling.stand_in_cards import CARDS, DEFAULT  # noqa: E402
+from warplens_lab.compiling.stand_in_driver import StandInEvent, once  # noqa: E402
+from warplens_lab.tracing.watching.script import traced_script  # noqa: E402
 from warplens_run.base.errors import WarplensError  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("warm_compiler")
@@ -120,7 +120,7 @@ def test_a_file_in_a_package_has_its_relative_imports(tmp_path: Path) -> None:
         files.append(str(folder / "kernel.py"))
     assert package_root(Path(files[0])) == (tmp_path, "whole.ops.kernel")
     code = (
-        "import sys; from pathlib import Path; from warplens.kernel_lab.compiling.importing import imported_kernel\n"
+        "import sys; from pathlib import Path; from warplens_lab.compiling.importing import imported_kernel\n"
         "print(*(imported_kernel(Path(file), name) for file in sys.argv[1:] for name in ('SIZE', 'NAME')))"
     )
     program = tmp_path / "programs" / "names.py"  # in a folder of its own, which is the first where imports look

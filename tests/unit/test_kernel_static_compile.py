@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from warplens.kernel_lab.compiling import artefact_cache, compiling, launching
-from warplens.kernel_lab.compiling.child import environment
-from warplens.kernel_lab.compiling.compiler_repairs import without_lines_in_assembly
-from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
-from warplens.kernel_lab.compiling.launching import launches
-from warplens.kernel_lab.compiling.loading import load_kernel
-from warplens.kernel_lab.compiling.records import CompileAnswer, CompileOutcome, ScriptAnswer, ScriptFailure
-from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.layouts.banks import conflicts
-from warplens.kernel_lab.layouts.memory import shared_offsets
-from warplens.kernel_lab.layouts.registers import register_bases
+from warplens_lab.compiling import artefact_cache, compiling, launching
+from warplens_lab.compiling.child import environment
+from warplens_lab.compiling.compiler_repairs import without_lines_in_assembly
+from warplens_lab.compiling.compiling import CompileJob, compile_all
+from warplens_lab.compiling.launching import launches
+from warplens_lab.compiling.loading import load_kernel
+from warplens_lab.compiling.records import CompileAnswer, CompileOutcome, ScriptAnswer, ScriptFailure
+from warplens_lab.compiling.targets import TARGETS
+from warplens_lab.layouts.banks import conflicts
+from warplens_lab.layouts.memory import shared_offsets
+from warplens_lab.layouts.registers import register_bases
 from warplens_run.base.errors import UsageError, WarplensError
 
 pytest.importorskip("triton")

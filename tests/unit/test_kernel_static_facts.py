@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from warplens.kernel_lab.comparing import compare, regressions
-from warplens.kernel_lab.compiling import child, compiling
-from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_all, compile_many
-from warplens.kernel_lab.compiling.loading import LoadedKernel, load_kernel, parse_config
-from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.config_ranking import rank_configs, ranking_table
-from warplens.kernel_lab.facts import KernelFacts, extract, facts_tables, load_facts, save_facts
-from warplens.kernel_lab.facts.browsing import line_frames
-from warplens.kernel_lab.facts.line_notes import marks
-from warplens.kernel_lab.suggesting.counterfactual import recompiler
-from warplens.kernel_lab.suggesting.records import Suggestion
-from warplens.kernel_lab.suggesting.rules import RULES
-from warplens.kernel_lab.suggesting.suggestions import suggest
+from warplens_lab.comparing import compare, regressions
+from warplens_lab.compiling import child, compiling
+from warplens_lab.compiling.compiling import Artefacts, CompileJob, compile_all, compile_many
+from warplens_lab.compiling.loading import LoadedKernel, load_kernel, parse_config
+from warplens_lab.compiling.targets import TARGETS
+from warplens_lab.config_ranking import rank_configs, ranking_table
+from warplens_lab.facts import KernelFacts, extract, facts_tables, load_facts, save_facts
+from warplens_lab.facts.browsing import line_frames
+from warplens_lab.facts.line_notes import marks
+from warplens_lab.suggesting.counterfactual import recompiler
+from warplens_lab.suggesting.records import Suggestion
+from warplens_lab.suggesting.rules import RULES
+from warplens_lab.suggesting.suggestions import suggest
 from warplens_run.base.errors import FormatError, UsageError
 
 pytest.importorskip("triton")

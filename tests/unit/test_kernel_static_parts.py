@@ -7,17 +7,17 @@ import importlib
 
 import pytest
 
-from warplens.kernel_lab.compiling.remarks import parse_remarks
-from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.facts.ir import Module
-from warplens.kernel_lab.facts.locations import Locations, users_place
-from warplens.kernel_lab.facts.machine import read_amdgcn, read_ptx, read_sass
-from warplens.kernel_lab.facts.occupancy import occupancy
-from warplens.kernel_lab.facts.records import SourcePlace
-from warplens.kernel_lab.facts.resources import Resources, from_amdgcn
-from warplens.kernel_lab.layouts.banks import conflicts, matrix_conflicts
-from warplens.kernel_lab.layouts.memory import UNSWIZZLED, Swizzle, padded, shared_offsets, swizzled
-from warplens.kernel_lab.layouts.registers import moves_between, register_bases
+from warplens_lab.compiling.remarks import parse_remarks
+from warplens_lab.compiling.targets import TARGETS
+from warplens_lab.facts.ir import Module
+from warplens_lab.facts.locations import Locations, users_place
+from warplens_lab.facts.machine import read_amdgcn, read_ptx, read_sass
+from warplens_lab.facts.occupancy import occupancy
+from warplens_lab.facts.records import SourcePlace
+from warplens_lab.facts.resources import Resources, from_amdgcn
+from warplens_lab.layouts.banks import conflicts, matrix_conflicts
+from warplens_lab.layouts.memory import UNSWIZZLED, Swizzle, padded, shared_offsets, swizzled
+from warplens_lab.layouts.registers import moves_between, register_bases
 
 ROWS = "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0]}>"
 COLUMNS = "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [32, 1], warpsPerCTA = [1, 4], order = [0, 1]}>"
@@ -31,7 +31,7 @@ MODULES = (
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_in_the_docstrings_hold(name: str) -> None:
-    module = importlib.import_module(f"warplens.kernel_lab.{name}")
+    module = importlib.import_module(f"warplens_lab.{name}")
     assert doctest.testmod(module).failed == 0
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from warplens.kernel_lab.compiling.loading import load_kernel, parse_config
-from warplens.kernel_lab.compiling.signature import parse
-from warplens.kernel_lab.compiling.targets import TARGETS, parse_targets, target_named
-from warplens.kernel_lab.compiling.values import Dtype, Expression
+from warplens_lab.compiling.loading import load_kernel, parse_config
+from warplens_lab.compiling.signature import parse
+from warplens_lab.compiling.targets import TARGETS, parse_targets, target_named
+from warplens_lab.compiling.values import Dtype, Expression
 from warplens_run.base.errors import UsageError
 
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"

@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
-from warplens.cli.kernel.check_text import check_lines
-from warplens.kernel_lab.checking import CheckResult, KernelCheck, effect, merged, suggestions_table
-from warplens.kernel_lab.compiling import compiling
-from warplens.kernel_lab.compiling.compiling import CompileJob, compile_many
-from warplens.kernel_lab.compiling.loading import load_kernel
-from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.facts import extract
-from warplens.kernel_lab.facts.ir import Module
-from warplens.kernel_lab.facts.products import loops
-from warplens.kernel_lab.facts.records import Access, Dot, KernelFacts, Line, Occupancy, SourcePlace
-from warplens.kernel_lab.facts.schedule import loop_schedules
-from warplens.kernel_lab.facts.tables import facts_tables
-from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual
-from warplens.kernel_lab.suggesting.free_constants import free_constants
-from warplens.kernel_lab.suggesting.suggestions import suggest
-from warplens.kernel_lab.verdicts import FactDifference
 from warplens.model.targets import RowTarget
+from warplens_lab.checking import CheckResult, KernelCheck, effect, merged, suggestions_table
+from warplens_lab.cli.check_text import check_lines
+from warplens_lab.compiling import compiling
+from warplens_lab.compiling.compiling import CompileJob, compile_many
+from warplens_lab.compiling.loading import load_kernel
+from warplens_lab.compiling.targets import TARGETS
+from warplens_lab.facts import extract
+from warplens_lab.facts.ir import Module
+from warplens_lab.facts.products import loops
+from warplens_lab.facts.records import Access, Dot, KernelFacts, Line, Occupancy, SourcePlace
+from warplens_lab.facts.schedule import loop_schedules
+from warplens_lab.facts.tables import facts_tables
+from warplens_lab.suggesting.counterfactual import Change, Counterfactual
+from warplens_lab.suggesting.free_constants import free_constants
+from warplens_lab.suggesting.suggestions import suggest
+from warplens_lab.verdicts import FactDifference
 
 PERSISTENT = """\
 import triton, triton.language as tl

@@ -11,8 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from warplens.kernel_lab.tracing import TABLES, Tracing, trace  # noqa: E402
-from warplens.kernel_lab.tracing.records import is_elementwise  # noqa: E402
+from warplens_lab.tracing import TABLES, Tracing, trace  # noqa: E402
+from warplens_lab.tracing.records import is_elementwise  # noqa: E402
 
 
 @dataclass(frozen=True)

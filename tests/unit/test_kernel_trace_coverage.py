@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from kernels import partly_touched  # noqa: E402
-from warplens.kernel_lab.tracing import TABLES, trace  # noqa: E402
-from warplens.kernel_lab.tracing.records import is_failure  # noqa: E402
+from warplens_lab.tracing import TABLES, trace  # noqa: E402
+from warplens_lab.tracing.records import is_failure  # noqa: E402
 
 
 def rows_of(run: Callable[[], Any], **options: Any) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from kernels import (  # noqa: E402
     trace_cases,
     vector_add,
 )
-from warplens.kernel_lab.tracing import TABLES, KernelFault, trace  # noqa: E402
+from warplens_lab.tracing import TABLES, KernelFault, trace  # noqa: E402
 
 
 def planted_line(module: Any, text: str) -> int:

@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from kernels import bias_gelu, histogram, matmul, planted_race, trace_cases  # noqa: E402
-from warplens.kernel_lab.tracing import TABLES, KernelTrace, load, save, trace  # noqa: E402
-from warplens.kernel_lab.tracing.file import ARRAYS, HEADER  # noqa: E402
+from warplens_lab.tracing import TABLES, KernelTrace, load, save, trace  # noqa: E402
+from warplens_lab.tracing.file import ARRAYS, HEADER  # noqa: E402
 from warplens_run.base.errors import FormatError  # noqa: E402
 
 

@@ -12,8 +12,8 @@ pytest.importorskip("triton")
 
 from kernels import trace_cases, vector_add  # noqa: E402
 from kernels.mistakes import products  # noqa: E402
-from warplens.kernel_lab.tracing import TABLES, load, save, trace  # noqa: E402
-from warplens.kernel_lab.tracing.watching.wide_memory import MOST_ULPS, errors_in_ulps  # noqa: E402
+from warplens_lab.tracing import TABLES, load, save, trace  # noqa: E402
+from warplens_lab.tracing.watching.wide_memory import MOST_ULPS, errors_in_ulps  # noqa: E402
 from warplens_run.base.errors import UsageError  # noqa: E402
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warplens.kernel_lab.tracing.watching.faults import statement_at
-from warplens.kernel_lab.tracing.watching.patterns import Book, LaneBlock
-from warplens.kernel_lab.tracing.watching.sectors import Waiting
-from warplens.kernel_lab.tracing.watching.shadow import Area, Shadow
-from warplens.kernel_lab.tracing.watching.values import bfloat_of_float, decoded, float_of_bfloat
-from warplens.model.kernel_scene import Mask, Pattern
+from warplens_lab.scenes.kernel_scene import Mask, Pattern
+from warplens_lab.tracing.watching.faults import statement_at
+from warplens_lab.tracing.watching.patterns import Book, LaneBlock
+from warplens_lab.tracing.watching.sectors import Waiting
+from warplens_lab.tracing.watching.shadow import Area, Shadow
+from warplens_lab.tracing.watching.values import bfloat_of_float, decoded, float_of_bfloat
 
 SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=3).map(tuple)
 START = 1 << 40

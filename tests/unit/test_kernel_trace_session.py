@@ -17,8 +17,8 @@ from triton.runtime import interpreter  # noqa: E402
 from triton.runtime.jit import JITFunction  # noqa: E402
 
 from kernels import flash_attention, matmul, matmul_unmasked, softmax, trace_cases, vector_add  # noqa: E402
-from warplens.kernel_lab.tracing import TABLES, ProgramDebugger, trace, trace_kernel  # noqa: E402
-from warplens.kernel_lab.tracing.watching.values import decoded  # noqa: E402
+from warplens_lab.tracing import TABLES, ProgramDebugger, trace, trace_kernel  # noqa: E402
+from warplens_lab.tracing.watching.values import decoded  # noqa: E402
 from warplens_run.base.errors import UsageError  # noqa: E402
 
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from kernels import undefined_lanes  # noqa: E402
-from warplens.kernel_lab.tracing import TABLES, KernelFault, trace  # noqa: E402
+from warplens_lab.tracing import TABLES, KernelFault, trace  # noqa: E402
 
 SOURCE = Path(undefined_lanes.__file__).read_text().splitlines()
 LOAD = next(number for number, line in enumerate(SOURCE, 1) if "# planted: the load" in line)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from support import ROOT
-from warplens.kernel_lab.compiling import compiling, triton_version
-from warplens.kernel_lab.compiling.loading import load_kernel
-from warplens.kernel_lab.compiling.records import CompileAnswer, CompileFailure, CompileOutcome
-from warplens.kernel_lab.compiling.targets import TARGETS
+from warplens_lab.compiling import compiling, triton_version
+from warplens_lab.compiling.loading import load_kernel
+from warplens_lab.compiling.records import CompileAnswer, CompileFailure, CompileOutcome
+from warplens_lab.compiling.targets import TARGETS
 from warplens_run.base.errors import MissingExtra, UsageError, WarplensError
 
 KERNELS = ROOT / "tests" / "kernels"
@@ -75,7 +75,7 @@ NOT_COMPILED = CompileAnswer(CompileOutcome(failure=CompileFailure("none", "not 
 
 def test_tracing_without_pytorch_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
-    from warplens.kernel_lab.tracing import trace
+    from warplens_lab.tracing import trace
 
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtra, match="tracing a kernel needs PyTorch"), trace():
@@ -130,7 +130,7 @@ def test_what_older_interpreters_lack_is_made_up_for_or_said(old_interpreter: An
     import torch
 
     from kernels import trace_cases
-    from warplens.kernel_lab.tracing import trace
+    from warplens_lab.tracing import trace
 
     own = kernels_of(tmp_path)
     x = torch.linspace(-3, 3, 24).to(torch.bfloat16)
@@ -156,7 +156,7 @@ def test_what_older_interpreters_lack_is_made_up_for_or_said(old_interpreter: An
 def test_a_script_that_fails_is_one_line_and_keeps_what_it_launched(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("triton")
-    from warplens.kernel_lab.tracing.watching.script import traced_script
+    from warplens_lab.tracing.watching.script import traced_script
 
     script = tmp_path / "adding.py"
     launch = f"import sys\nsys.path.insert(0, {str(KERNELS)!r})\nimport vector_add\nvector_add.launch(*vector_add.inputs())\n"

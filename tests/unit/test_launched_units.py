@@ -16,8 +16,8 @@ from launch_bundles import bundle, product, recorded, scale, seen_by_gpu, softma
 from support import kernel, launch, op
 from triton_stub import stubbed
 from warplens.planning import make_plan
-from warplens.planning.launched_units import NOT_CERTAIN, touched_by
 from warplens.readers.bundle.launches import MOST_VARIANTS
+from warplens_lab.planning.launched_units import NOT_CERTAIN, touched_by
 from warplens_run.formats import replay_plan as plan_file
 from warplens_run.formats import replay_result as result_file
 from warplens_run.formats.bundle_files import LAUNCHES, MANIFEST

@@ -8,13 +8,13 @@ import importlib
 import numpy as np
 import pytest
 
-from warplens.kernel_lab.layouts.accesses import AccessOptions
-from warplens.kernel_lab.layouts.bases import spread
-from warplens.kernel_lab.layouts.cute_text import parse_cute
-from warplens.kernel_lab.layouts.exploring import Exploration, Panel, explore
-from warplens.kernel_lab.layouts.grid import grid_values
-from warplens.kernel_lab.layouts.reading import Tile, read_tile
-from warplens.kernel_lab.layouts.tables import LAYOUT_TABLES
+from warplens_lab.layouts.accesses import AccessOptions
+from warplens_lab.layouts.bases import spread
+from warplens_lab.layouts.cute_text import parse_cute
+from warplens_lab.layouts.exploring import Exploration, Panel, explore
+from warplens_lab.layouts.grid import grid_values
+from warplens_lab.layouts.reading import Tile, read_tile
+from warplens_lab.layouts.tables import LAYOUT_TABLES
 from warplens_run.base.errors import UsageError
 
 NAMES = (
@@ -34,7 +34,7 @@ NAMES = (
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_examples_in_the_docstrings_hold(name: str) -> None:
-    assert doctest.testmod(importlib.import_module(f"warplens.kernel_lab.layouts.{name}")).failed == 0
+    assert doctest.testmod(importlib.import_module(f"warplens_lab.layouts.{name}")).failed == 0
 
 
 def passes(exploration: Exploration) -> dict[tuple[str, str], tuple[int, int] | None]:

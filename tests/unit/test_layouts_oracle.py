@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from warplens.kernel_lab.layouts.reading import read_tile
+from warplens_lab.layouts.reading import read_tile
 
 PROBE = """\
 import json, sys

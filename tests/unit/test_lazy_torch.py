@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 BEGIN = """
 import sys
 from types import ModuleType
-from warplens.kernel_lab.compiling.lazy_torch import import_when_used
+from warplens_lab.compiling.lazy_torch import import_when_used
 loaded = []
 import_when_used(lambda torch: loaded.append(torch.__version__))
 """

@@ -11,7 +11,7 @@ import pytest
 import warplens
 from opened_kinds import KINDS, SAMPLES, a_kernel_check, a_kernel_trace, a_replay, a_trace, call_paths
 from support import kernel, launch, op, write_trace
-from warplens.kernel_lab.facts import save_facts
+from warplens_lab.facts import save_facts
 
 TIMED = ("trace",)
 WITHOUT_TREE = ("kernel check", "kernel trace", "replay", "memory snapshot")

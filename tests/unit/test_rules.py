@@ -12,8 +12,8 @@ from support import each_case
 from warplens.advice import RULES
 from warplens.advice.held_memory import MEMORY_RULES
 from warplens.advice.rank_rules import JOB_RULES
-from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
 from warplens.model.rule import CodedRule, Explanation, RuleSet, Thresholds, threshold
+from warplens_lab.suggesting.rules import RULES as KERNEL_RULES
 
 ALL: list[CodedRule[Any, Any]] = [*RULES, *MEMORY_RULES, *JOB_RULES, *KERNEL_RULES]
 

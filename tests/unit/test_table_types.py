@@ -20,12 +20,22 @@ from kernel_traces import copy_past_the_end, matmul, trace_of
 from support import ROOT
 from warplens.analyses import MEMORY_TABLES
 from warplens.analyses.units.replayed import REPLAY_TABLES
-from warplens.kernel_lab.checking import CheckResult, KernelCheck, suggestions_table
-from warplens.kernel_lab.comparing import compare
-from warplens.kernel_lab.compiling.records import Config
-from warplens.kernel_lab.config_ranking import RankedConfig, ranking_table
-from warplens.kernel_lab.facts import facts_tables
-from warplens.kernel_lab.facts.records import (
+from warplens.model.memory_facts import no_memory
+from warplens.model.records import records
+from warplens.model.table import Column, Table
+from warplens.model.trace import empty_trace
+from warplens.outputs import Document
+from warplens.outputs.html.pack import Packer
+from warplens.outputs.html.tables import pack_table
+from warplens.outputs.json_text import json_bytes
+from warplens.outputs.tabular import csv_bytes, parquet_bytes
+from warplens.outputs.workbook import workbook_bytes
+from warplens_lab.checking import CheckResult, KernelCheck, suggestions_table
+from warplens_lab.comparing import compare
+from warplens_lab.compiling.records import Config
+from warplens_lab.config_ranking import RankedConfig, ranking_table
+from warplens_lab.facts import facts_tables
+from warplens_lab.facts.records import (
     Access,
     BarrierUse,
     Branch,
@@ -38,20 +48,10 @@ from warplens.kernel_lab.facts.records import (
     SharedAccess,
     SourcePlace,
 )
-from warplens.kernel_lab.measured.joining import KernelMeasurements
-from warplens.kernel_lab.measured.tables import measured_tables
-from warplens.kernel_lab.suggesting.records import Suggestion
-from warplens.kernel_lab.tracing.tables import TABLES as TRACED_TABLES
-from warplens.model.memory_facts import no_memory
-from warplens.model.records import records
-from warplens.model.table import Column, Table
-from warplens.model.trace import empty_trace
-from warplens.outputs import Document
-from warplens.outputs.html.pack import Packer
-from warplens.outputs.html.tables import pack_table
-from warplens.outputs.json_text import json_bytes
-from warplens.outputs.tabular import csv_bytes, parquet_bytes
-from warplens.outputs.workbook import workbook_bytes
+from warplens_lab.measured.joining import KernelMeasurements
+from warplens_lab.measured.tables import measured_tables
+from warplens_lab.suggesting.records import Suggestion
+from warplens_lab.tracing.tables import TABLES as TRACED_TABLES
 from warplens_run.formats.replay_result import empty_result, load
 
 SAMPLES = ROOT / "samples"

@@ -27,7 +27,7 @@ CLASSES: Final = {
     "prove": ("warplens.cli.proving", "ProveVerb"),
     "try": ("warplens_run.cli.try_fixes", "TryVerb"),
     "energy": ("warplens_run.cli.energy", "EnergyVerb"),
-    "kernel": ("warplens.cli.kernel", "KernelVerb"),
+    "kernel": ("warplens_lab.cli", "KernelVerb"),
     "explain": ("warplens.cli.explaining.explain", "ExplainVerb"),
     "completion": ("warplens.cli.completion", "CompletionVerb"),
 }

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from warplens.model.critical_path import PathSegments
     from warplens.model.fix_subsets import FixSubsets
     from warplens.model.job_scene import JobScene
-    from warplens.model.kernel_code import KernelCode
-    from warplens.model.kernel_scene import KernelScene
-    from warplens.model.layout_scene import LayoutScene
     from warplens.model.overview import Overview
     from warplens.model.scene import Scene
     from warplens.model.table import Table
     from warplens.model.targets import Target
+    from warplens_lab.scenes.kernel_code import KernelCode
+    from warplens_lab.scenes.kernel_scene import KernelScene
+    from warplens_lab.scenes.layout_scene import LayoutScene
 
 
 DocumentKind = Literal["report", "diff", "gantt", "paths", "job", "kernel_trace", "kernel_code", "layout"]

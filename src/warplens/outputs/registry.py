@@ -56,22 +56,22 @@ def _report_page(document: Document) -> bytes:
 
 
 def _kernel_trace_page(document: Document) -> bytes:
-    from warplens.model.kernel_scene import KernelScene
-    from warplens.outputs.html.kernel_page import kernel_page_bytes
+    from warplens_lab.pages.kernel_page import kernel_page_bytes
+    from warplens_lab.scenes.kernel_scene import KernelScene
 
     return _themed(document, kernel_page_bytes(_content(document, KernelScene)))
 
 
 def _kernel_code_page(document: Document) -> bytes:
-    from warplens.model.kernel_code import KernelCode
-    from warplens.outputs.html.code_page import code_page_bytes
+    from warplens_lab.pages.code_page import code_page_bytes
+    from warplens_lab.scenes.kernel_code import KernelCode
 
     return _themed(document, code_page_bytes(_content(document, KernelCode)))
 
 
 def _layout_page(document: Document) -> bytes:
-    from warplens.model.layout_scene import LayoutScene
-    from warplens.outputs.html.layout_page import layout_page_bytes
+    from warplens_lab.pages.layout_page import layout_page_bytes
+    from warplens_lab.scenes.layout_scene import LayoutScene
 
     return _themed(document, layout_page_bytes(_content(document, LayoutScene)))
 

@@ -19,7 +19,6 @@ from warplens.model.kinds import CODE, KINDS
 from warplens.model.records import records
 from warplens.planning.arguments import CallBuilder, NotReplayable, build, choose
 from warplens.planning.context import Context
-from warplens.planning.launched_units import launched_unit
 from warplens.planning.parameter_lists import (
     BackwardPass,
     NoLists,
@@ -34,6 +33,7 @@ from warplens.planning.schemas import OpSchema, parse_schema
 from warplens.planning.shards import Sharding, shardings
 from warplens.planning.triton_units import triton_arguments, triton_kernel
 from warplens.planning.zeros import with_zeros, zero_fills
+from warplens_lab.planning.launched_units import launched_unit
 from warplens_run.base.units import is_whole_number
 from warplens_run.formats.replay_plan import REFUSED, Argument, Kernel, Storage, Times, Unit
 from warplens_run.replay.op_rules import hazard

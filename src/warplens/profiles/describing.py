@@ -100,7 +100,7 @@ def explanations(codes: Collection[str]) -> dict[str, str]:
         texts |= {code: MEMORY_RULES.explain(code) for code in others if code in MEMORY_RULES}
         texts |= {code: JOB_RULES.explain(code) for code in others if code in JOB_RULES}
     if any(code.startswith("WK") for code in others):
-        from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
+        from warplens_lab.suggesting.rules import RULES as KERNEL_RULES
 
         texts |= {code: KERNEL_RULES.explain(code) for code in others if code in KERNEL_RULES}
     return texts

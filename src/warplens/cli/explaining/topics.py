@@ -25,10 +25,8 @@ from warplens.analyses.time.phases import MEANINGS as PHASES
 from warplens.analyses.time.timeline import MEANINGS
 from warplens.categories import category_names
 from warplens.categories.rules import builtin_categories
-from warplens.cli.explaining.kernel_topics import kernel_tables, kernel_topic, list_kernel_topics
 from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, all_gpus
-from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
 from warplens.model.quality import MESSAGES, explained
 from warplens.model.table import Table
 from warplens.model.trace import empty_trace
@@ -38,6 +36,8 @@ from warplens.ranks.digest import digest
 from warplens.ranks.job import Job
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.tables import JOB_TABLES
+from warplens_lab.cli.topics import kernel_tables, kernel_topic, list_kernel_topics
+from warplens_lab.suggesting.rules import RULES as KERNEL_RULES
 from warplens_run.formats.replay_result import empty_result
 
 USES = {

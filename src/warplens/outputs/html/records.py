@@ -11,10 +11,10 @@ import msgspec
 
 from warplens import __version__
 from warplens.model.fix_subsets import FixSubsets
-from warplens.model.kernel_code import CompilationFacts
-from warplens.model.kernel_scene import LaunchFacts, MaskFacts, PatternFacts, TensorFacts
-from warplens.model.layout_scene import LayoutAccessFacts, LayoutPanelFacts
 from warplens.model.targets import Target
+from warplens_lab.scenes.kernel_code import CompilationFacts
+from warplens_lab.scenes.kernel_scene import LaunchFacts, MaskFacts, PatternFacts, TensorFacts
+from warplens_lab.scenes.layout_scene import LayoutAccessFacts, LayoutPanelFacts
 
 FORMAT = "warplens-page"
 VERSION = 1

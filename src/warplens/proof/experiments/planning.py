@@ -14,10 +14,10 @@ from warplens.planning import make_plan
 from warplens.proof.experiments.call_runs import RecordedCalls
 from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits, longest_first, units_of
-from warplens.proof.experiments.kernel_suggestions import lab_experiments
 from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, OF_WHOLE_STEPS
 from warplens.proof.experiments.unit_edits import NoExperiment
 from warplens.proof.experiments.whole_step import BEFORE, WholeStep
+from warplens_lab.proof.kernel_suggestions import lab_experiments
 from warplens_run.formats.proof_plan import OF_KERNEL_LAB, Experiment, ProofPlan, Swap, Variant
 from warplens_run.formats.replay_plan import Unit, source_of
 

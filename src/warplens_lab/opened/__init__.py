@@ -1,0 +1,1 @@
+"""What the lab's verbs and files open: checked kernels, traced launches, layouts."""

@@ -1,0 +1,1 @@
+"""The pages of traced launches, compiled kernels and layouts."""

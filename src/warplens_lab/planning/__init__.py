@@ -1,0 +1,1 @@
+"""Units of Triton kernels that a program launched itself."""

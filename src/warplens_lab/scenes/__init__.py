@@ -1,0 +1,1 @@
+"""What the lab's pages show, as records that need no compiler."""
