@@ -143,23 +143,22 @@ def run_inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
 @pytest.fixture(scope="module")
 def warm_compiler() -> Iterator[None]:
     """Kernels are compiled, and scripts run for their launches, in processes that need not load PyTorch anew."""
-    from warplens_lab.compiling import child, launching
+    from warplens_run.processes import child
 
     with pytest.MonkeyPatch.context() as patched:
-        for module in (child, launching):
-            patched.setattr(module, "subprocess", warm_python.WarmSubprocess(warm_python.TRITON))
+        modules = ("warplens_lab.compiling.",)
+        patched.setattr(child, "subprocess", warm_python.WarmSubprocess(warm_python.TRITON, modules, child.subprocess))
         yield
 
 
 @pytest.fixture
 def warm_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units of plans run, and answers to puzzles are checked, in processes that need not load PyTorch anew."""
-    from warplens_lab.puzzles import child
-    from warplens_run.proof import compared_outputs
-    from warplens_run.replay import process
+    from warplens_run.processes import child
 
-    for module in (process, compared_outputs, child):
-        monkeypatch.setattr(module, "subprocess", warm_python.WarmSubprocess(warm_python.TORCH))
+    modules = ("warplens_run.replay.", "warplens_run.proof.", "warplens_lab.puzzles.")
+    warm = warm_python.WarmSubprocess(warm_python.TORCH, modules, child.subprocess)
+    monkeypatch.setattr(child, "subprocess", warm)
 
 
 @pytest.fixture

@@ -178,11 +178,11 @@ def checked_quickly(kernel: WorldKernel, checkouts: Path, seconds: float) -> str
     """As `checked`, from here: the script and the compiler run in processes that have loaded PyTorch already."""
     from warplens_lab import checking
     from warplens_lab.compile_request import CompileRequest
-    from warplens_lab.compiling import child, launching
     from warplens_run.base.errors import WarplensError
+    from warplens_run.processes import child
 
     checking.SLOW_SECONDS = 0.0  # type: ignore[misc]  # no suggestion is compiled
-    child.subprocess = launching.subprocess = WarmSubprocess(LOADED)  # type: ignore[assignment]
+    child.subprocess = WarmSubprocess(LOADED, ("warplens_lab.compiling.",))  # type: ignore[assignment]
     targets = sorted(TARGETS, key=lambda target: target != kernel.target)
     before = dict(os.environ)
     os.environ.update(environment(kernel, checkouts))
@@ -216,7 +216,7 @@ def _done(words: list[str], variables: dict[str, str], seconds: float) -> subpro
         tempfile.TemporaryFile("w+") as output,
         tempfile.TemporaryFile("w+") as errors,
     ):
-        process = WarmSubprocess(LOADED).Popen(
+        process = WarmSubprocess(LOADED, ("warplens",)).Popen(
             words,
             env=variables,
             cwd=Path(folder),

@@ -93,17 +93,12 @@ def run_ranks(
 
 
 class WarmSubprocess:
-    """What code that starts Python processes may take for the module `subprocess`."""
+    """What `processes.child` may take for the module `subprocess`: children of some modules have libraries loaded."""
 
     PIPE, DEVNULL, TimeoutExpired = subprocess.PIPE, subprocess.DEVNULL, subprocess.TimeoutExpired
 
-    def __init__(self, libraries: tuple[str, ...]) -> None:
-        self._libraries = libraries
-
-    def run(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, **_: Any) -> Any:
-        """Captures the output as text, with nothing to read."""
-        assert command[0] == sys.executable
-        return run(command[1:], cwd or Path.cwd(), env, self._libraries)
+    def __init__(self, libraries: tuple[str, ...], modules: tuple[str, ...], others: Any = subprocess) -> None:
+        self._libraries, self._modules, self._others = libraries, modules, others
 
     def Popen(  # noqa: N802 - the name that it stands for
         self,
@@ -113,15 +108,15 @@ class WarmSubprocess:
         cwd: Path | None = None,
         stdin: int = subprocess.DEVNULL,
         stdout: int,
-        stderr: int | IO[bytes] = 2,
-        text: bool = False,
+        stderr: int | IO[Any] | None = None,
         start_new_session: bool = False,
-        **_: Any,
-    ) -> _Process:
-        assert command[0] == sys.executable
-        errors = stderr if isinstance(stderr, int) else stderr.fileno()
+    ) -> Any:
+        if command[0] != sys.executable or not command[2].startswith(self._modules):
+            return self._others.Popen(command, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr,
+                                      start_new_session=start_new_session)  # fmt: skip
+        errors = 2 if stderr is None else stderr if isinstance(stderr, int) else stderr.fileno()
         streams = [stdin, stdout, errors]
-        return _Process(command[1:], cwd or Path.cwd(), env, self._libraries, streams, start_new_session, text)
+        return _Process(command[1:], cwd or Path.cwd(), env, self._libraries, streams, start_new_session)
 
 
 class _Process:
@@ -135,11 +130,9 @@ class _Process:
         libraries: tuple[str, ...],
         streams: Sequence[int],
         own_session: bool = False,
-        text: bool = True,
     ) -> None:
-        self.stdin: IO[Any] | None = None
-        self.stdout: IO[Any] | None = None
-        self._text = text
+        self.stdin: IO[bytes] | None = None
+        self.stdout: IO[bytes] | None = None
         self.returncode: int | None = None
         theirs = [self._opened(number, stream) for number, stream in enumerate(streams)]
         answers, theirs_to_answer = os.pipe()
@@ -163,13 +156,10 @@ class _Process:
             return stream
         reading, writing = os.pipe()
         if number == 0:
-            self.stdin = self._file(writing, "w")
+            self.stdin = os.fdopen(writing, "wb")
             return reading
-        self.stdout = self._file(reading, "r")
+        self.stdout = os.fdopen(reading, "rb")
         return writing
-
-    def _file(self, number: int, mode: str) -> IO[Any]:
-        return os.fdopen(number, mode, encoding="utf-8") if self._text else os.fdopen(number, f"{mode}b")
 
     def _answer(self) -> int:
         digits = b""
@@ -183,7 +173,7 @@ class _Process:
         except subprocess.TimeoutExpired:
             return None
 
-    def wait(self, timeout: float = HANG_SECONDS) -> int:
+    def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
             if not select.select([self._answers], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired("python", timeout)

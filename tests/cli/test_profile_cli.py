@@ -163,17 +163,15 @@ def test_an_exit_status_is_passed_on_and_a_tree_stays_small(folder: Path) -> Non
 
 def test_a_terminated_run_is_kept_and_a_killed_one_does_not_open(folder: Path) -> None:
     # What a killed process leaves is nothing that it does itself: it needs no start of its own.
-    warm = warm_python.WarmSubprocess(warm_python.OPTIMIZER)
+    warm = warm_python.WarmSubprocess(warm_python.OPTIMIZER, ("warplens",))
     for number, name, start in (
         (signal.SIGTERM, "terminated", subprocess.Popen),
         (signal.SIGKILL, "killed", warm.Popen),
     ):
         command = [sys.executable, "-m", "warplens", "profile", "-o", name, "train.py", "hang"]
-        process: Any = start(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()
-        )
+        process: Any = start(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment())
         assert process.stdout is not None
-        while "waiting" not in process.stdout.readline():
+        while b"waiting" not in process.stdout.readline():
             assert process.poll() is None
         process.send_signal(number)
         process.wait(HANG_SECONDS)

@@ -124,12 +124,12 @@ def test_what_ends_the_comparing_process_leaves_the_others(tmp_path: Path, monke
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho \'{"reason": "asked"}\'\nexit 3\n')
     python.chmod(0o755)
-    monkeypatch.setattr("warplens_run.proof.compared_outputs.sys.executable", str(python))
+    monkeypatch.setattr("warplens_run.processes.child.sys.executable", str(python))
     swaps = (swap(PRODUCT, WIDE), swap(PRODUCT, NARROW), swap(SUM, SUM))
     plan = ProofPlan(replay_plan(PRODUCT, WIDE, NARROW, SUM), (experiment("WL201", Variant("padded", swaps)),))
     seen: list[str] = []
     outputs = compare_outputs(tmp_path / "proof.plan.json", plan, OPTIONS, seen.append)
-    assert [outputs[own].reason for own in swaps] == ["asked", "its process ended with 3", "asked"]
+    assert [outputs[own].reason for own in swaps] == ["asked", "its process ended with status 3", "asked"]
     assert seen == [WIDE.id, NARROW.id, SUM.id, ""]
 
 

@@ -12,9 +12,9 @@ from replay_plans import add, saved
 from warplens_run.formats import replay_plan as plan_file
 from warplens_run.formats import replay_result as result_file
 from warplens_run.formats.replay_result import Energy, MeterFacts, Time, UnitResult
+from warplens_run.processes.child import ChildEnded, Ending
 from warplens_run.replay import supervisor, wire
 from warplens_run.replay.options import RunOptions
-from warplens_run.replay.process import WorkerGone
 from warplens_run.replay.unit_results import unit_result
 
 METER = MeterFacts("a meter", 0.1, 100.0)
@@ -39,7 +39,7 @@ class MadeUpWorker:
         self.told.append((task.unit, task.energy))
         done = unit_result(self._units[task.unit], result_file.DONE)
         if task.energy and task.unit == "u2":
-            self._answers.append(WorkerGone("it crashed"))
+            self._answers.append(ChildEnded(Ending(-11)))
         elif task.energy:
             self._answers.append(wire.Answer(replace(done, energy=energy(0.5), notes=("looped",)), meter=METER))
         else:
@@ -47,7 +47,7 @@ class MadeUpWorker:
 
     def receive(self, seconds: float) -> Any:
         answer = self._answers.pop(0)
-        if isinstance(answer, WorkerGone):
+        if isinstance(answer, ChildEnded):
             raise answer
         return answer
 
@@ -94,7 +94,7 @@ def test_a_unit_that_dies_of_its_energy_keeps_its_time(told: list[tuple[str, boo
     found = run(tmp_path)
     assert (found["u2"].status, found["u2"].energy) == (result_file.DONE, None)
     assert found["u2"].time is not None
-    assert found["u2"].notes == ("no energy: its process died (it crashed)",)
+    assert found["u2"].notes == ("no energy: its process was ended by SIGSEGV",)
     assert found["u3"].energy is not None
     assert MadeUpWorker.starts == 2
 

@@ -25,7 +25,8 @@ from warplens_run.formats import replay_plan as plan_file
 from warplens_run.formats import replay_result as result_file
 from warplens_run.formats.replay_plan import Fill, KernelSource, Rest, SourceKernel, TracedGpu, Unit
 from warplens_run.formats.replay_result import ReplayResult, UnitResult
-from warplens_run.replay import process, supervisor
+from warplens_run.processes import child
+from warplens_run.replay import supervisor
 from warplens_run.replay.journal import partial_path
 from warplens_run.replay.options import Progress, RunOptions
 from warplens_run.replay.supervisor import run_plan
@@ -108,7 +109,8 @@ def _ops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "replaytest_ops.py").write_text(OPS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("REPLAY_TEST_LOG", str(tmp_path / "log"))
-    monkeypatch.setattr(process, "subprocess", warm_python.WarmSubprocess(warm_python.TORCH))
+    warm = warm_python.WarmSubprocess(warm_python.TORCH, ("warplens_run.replay.",))
+    monkeypatch.setattr(child, "subprocess", warm)
 
 
 def own(name: str, ns: int = 1000, written: bool = False, dtype: str = "float32", identity: str = "") -> Unit:
@@ -142,8 +144,8 @@ def test_a_unit_that_asserts_is_run_again_with_safe_values_and_marked(tmp_path: 
     assert [each.status for each in found.values()] == ["done", "failed", "done"]
     assert found["lookup"].time is not None
     assert found["lookup"].notes == (
-        "run with safe values (indices 0, numbers between 0 and 1), because with others its process died "
-        "(SIGABRT: Assertion `index out of bounds` failed)",
+        "run with safe values (indices 0, numbers between 0 and 1), because with others its process was "
+        "ended by SIGABRT: Assertion `index out of bounds` failed",
     )
     assert (found["wrong"].notes, found["counted"].notes) == ((), ())
 
@@ -154,7 +156,7 @@ def test_a_unit_that_asserts_with_safe_values_too_has_failed(tmp_path: Path) -> 
     )
     found = by_id(run(tmp_path, floats))["u1"]
     assert (found.status, found.notes) == ("failed", ())
-    assert found.reason.startswith("its process died (SIGABRT")
+    assert found.reason.startswith("its process was ended by SIGABRT: ")
 
 
 def test_one_bad_unit_of_each_kind_ends_nothing(tmp_path: Path) -> None:
@@ -188,8 +190,8 @@ def test_one_bad_unit_of_each_kind_ends_nothing(tmp_path: Path) -> None:
         "choice",
     ]
     assert found["fail"].reason == "ValueError: no such luck"
-    assert found["leave"].reason == "its process died (exit code 7)"
-    assert found["crash"].reason.startswith("its process died (SIGABRT")
+    assert found["leave"].reason == "its process ended with status 7"
+    assert found["crash"].reason.startswith("its process was ended by SIGABRT")
     assert found["aten::foo.bar"].reason == "this PyTorch has no aten::foo.bar"
     assert "Expected a value of type 'Tensor' for argument 'self'" in found["misfit"].reason
     assert statuses["huge"] == "refused"
@@ -429,7 +431,7 @@ def test_a_plan_without_a_gpu_says_how_to_do_without(tmp_path: Path, monkeypatch
 
 
 def test_without_pytorch_the_hint_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "subprocess", subprocess)
+    monkeypatch.setattr(child, "subprocess", subprocess)
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
     with pytest.raises(WarplensError, match="replay needs PyTorch") as caught:
         run(tmp_path, add())

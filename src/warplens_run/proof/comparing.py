@@ -8,7 +8,6 @@ object for each swap, in their order.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -21,6 +20,7 @@ from warplens_run.formats.proof_plan import ProofPlan, Swap, Variant
 from warplens_run.formats.proof_result import Difference
 from warplens_run.formats.records import encode
 from warplens_run.formats.replay_plan import Argument, Unit
+from warplens_run.processes.parent import Parent
 from warplens_run.proof.compared_outputs import ComparedOutputs
 from warplens_run.replay import settings
 from warplens_run.replay.faults import BadUnit, UnitRefused, one_line
@@ -30,10 +30,9 @@ CHUNK_ELEMENTS: Final = 1 << 26
 
 
 def main(words: Sequence[str]) -> int:
+    parent = Parent()
     path, device, seed, sources, modules, *places = words
     plan = plan_file.load(Path(path))
-    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # ops and libraries may print
     settings.restore_variables(plan.replay.settings)
     from warplens_run.replay.bench_making import find_device
     from warplens_run.replay.imported import import_modules
@@ -44,8 +43,7 @@ def main(words: Sequence[str]) -> int:
         experiment, number, swap = map(int, place.split("."))
         variant = plan.experiments[experiment].variants[number]
         answer = compared(plan, variant, variant.swaps[swap], Place(on_device, int(seed), sources))
-        channel.write(json.dumps(encode(answer)) + "\n")
-        channel.flush()
+        parent.send(json.dumps(encode(answer)))
     return 0
 
 

@@ -8,16 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.errors import FormatError, UsageError, WarplensError
 from warplens_run.formats import replay_plan as plan_file
 from warplens_run.formats import replay_result as result_file
 from warplens_run.formats.replay_plan import ReplayPlan, Unit
 from warplens_run.formats.replay_result import ReplayResult, UnitResult
+from warplens_run.processes.child import KILLED, ChildEnded
 from warplens_run.replay import safe_values, wire
 from warplens_run.replay.energy_choice import units_to_meter
 from warplens_run.replay.journal import Earlier, Journal, RunHead, earlier, refuse_other_run
 from warplens_run.replay.options import Progress, RunOptions
-from warplens_run.replay.process import WorkerGone, WorkerProcess, WorkerSilent
+from warplens_run.replay.process import WorkerProcess
 from warplens_run.replay.unit_results import unit_result
 
 __all__ = ["ChooseMetered", "Progress", "run_plan"]
@@ -165,12 +166,8 @@ class _Run:
         self._worker = WorkerProcess(self._job)
         try:
             message = self._worker.receive(START_SECONDS)
-        except WorkerSilent:
-            raise WarplensError(
-                f"the process that runs the units did not answer within {START_SECONDS:.0f} s"
-            ) from None
-        except WorkerGone as error:
-            raise WarplensError(f"the process that runs the units did not start ({error})") from None
+        except (TimeoutError, ChildEnded) as error:
+            raise WarplensError(f"the units cannot be run: {error}") from None
         if isinstance(message, wire.WorkerFault):
             raise WarplensError(message.message, hint=message.hint or None)
         if not isinstance(message, wire.Hello):
@@ -212,13 +209,14 @@ class _Run:
         try:
             while not isinstance(message := self._worker.receive(limit), wire.Answer):
                 continue
-        except WorkerSilent:
+        except TimeoutError:
             self.end_worker()
             return unit_result(unit, result_file.FAILED, f"it took longer than {limit:g} s"), False
-        except WorkerGone as error:
+        except (ChildEnded, FormatError) as error:
             self.end_worker()
             # What ran out of memory would do so again.
-            return unit_result(unit, result_file.FAILED, f"its process died ({error})"), "SIGKILL" not in str(error)
+            is_killed = isinstance(error, ChildEnded) and error.ending.status == KILLED
+            return unit_result(unit, result_file.FAILED, str(error)), not is_killed
         if message.broken:
             self.end_worker()
         if message.meter is not None and message.meter != self._head.meter:

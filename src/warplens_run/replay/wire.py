@@ -83,9 +83,9 @@ REPLIES: Final[tuple[type[Any], ...]] = (Hello, WorkerFault, Alive, Answer)
 def line(message: Request | Reply) -> str:
     """
     >>> line(UnitTask("u1"))
-    '{"unittask": {"unit": "u1"}}\\n'
+    '{"unittask": {"unit": "u1"}}'
     """
-    return json.dumps({_name(type(message)): encode(message)}, allow_nan=False) + "\n"
+    return json.dumps({_name(type(message)): encode(message)}, allow_nan=False)
 
 
 def read_job(text: str) -> ReplayJob:
