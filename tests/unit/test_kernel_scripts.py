@@ -13,7 +13,7 @@ import warm_python
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-from warplens_lab.compiling.child import environment, kernel_description  # noqa: E402
+from warplens_lab.compiling.child import compiler_environment, kernel_description  # noqa: E402
 from warplens_lab.compiling.gpu_stand_in import NOTE, gpu_stand_in  # noqa: E402
 from warplens_lab.compiling.importing import package_root  # noqa: E402
 from warplens_lab.compiling.launching import FAILED, launches  # noqa: E402
@@ -126,7 +126,7 @@ def test_a_file_in_a_package_has_its_relative_imports(tmp_path: Path) -> None:
     program = tmp_path / "programs" / "names.py"  # in a folder of its own, which is the first where imports look
     program.parent.mkdir()
     program.write_text(code)
-    done = warm_python.run([str(program), *files], program.parent, environment(tmp_path), warm_python.TRITON)
+    done = warm_python.run([str(program), *files], program.parent, compiler_environment(tmp_path), warm_python.TRITON)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["whole", "whole.ops.kernel", "broken", "broken.ops.kernel"]
 

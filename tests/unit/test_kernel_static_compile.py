@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from warplens_lab.compiling import artefact_cache, compiling, launching
-from warplens_lab.compiling.child import environment
+from warplens_lab.compiling.child import compiler_environment
 from warplens_lab.compiling.compiler_repairs import without_lines_in_assembly
 from warplens_lab.compiling.compiling import CompileJob, compile_all
 from warplens_lab.compiling.launching import launches
@@ -262,7 +262,7 @@ def test_the_model_of_banks_agrees_with_tritons_own(tmp_path: Path) -> None:
     (tmp_path / "probe.py").write_text(PROBE)
     done = subprocess.run(
         [sys.executable, str(tmp_path / "probe.py"), str(tmp_path / "asked.json")],
-        env=environment(tmp_path),
+        env=compiler_environment(tmp_path),
         capture_output=True,
         text=True,
         check=False,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from warplens_lab.comparing import compare, regressions
-from warplens_lab.compiling import child, compiling
+from warplens_lab.compiling import compiling
 from warplens_lab.compiling.compiling import Artefacts, CompileJob, compile_all, compile_many
 from warplens_lab.compiling.loading import LoadedKernel, load_kernel, parse_config
 from warplens_lab.compiling.targets import TARGETS
@@ -543,7 +543,7 @@ def test_cached_facts_need_no_other_process(monkeypatch: pytest.MonkeyPatch) -> 
     kernel = faulty_kernel(PRODUCT)
     signature = kernel.signature(f"{HALVES}, i32:16, i32:16, 64, 64, 64")
     compile_all(kernel, [CompileJob(signature, TARGETS["sm90"])])[0]
-    monkeypatch.setattr(child.subprocess, "run", lambda *_, **__: pytest.fail("what is cached needs no process"))
+    monkeypatch.setattr(compiling, "run_worker", lambda *_: pytest.fail("what is cached needs no process"))
     artefacts = compile_all(load_kernel(f"{kernel.file}::{kernel.name}"), [CompileJob(signature, TARGETS["sm90"])])[0]
     assert extract(artefacts).is_compiled
     assert artefacts.is_cached

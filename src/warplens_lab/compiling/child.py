@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-import warplens
 from warplens_lab.compiling.gpu_stand_in import gpu_hint
 from warplens_lab.compiling.records import (
     IMPORT_FAILURE_FILE,
@@ -24,6 +19,7 @@ from warplens_lab.compiling.records import (
 )
 from warplens_lab.compiling.triton_version import failure_hint, missing_package, require_triton
 from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.processes.child import Child, environment
 
 IMPORT_SECONDS: Final = 120.0
 JOB_SECONDS: Final = 180.0
@@ -41,44 +37,33 @@ LIBRARY_SETTINGS: Final = {"GEMS_VENDOR": "nvidia"}
 WORKER: Final = "warplens_lab.compiling.compile_worker"
 
 
-def environment(folder: Path, **more: str) -> dict[str, str]:
+def compiler_environment(folder: Path) -> dict[str, str]:
     """For a child that compiles: remarks on, the interpreter off, and Triton's own cache left as it is."""
-    home = str(Path(warplens.__file__).parents[1])
-    path = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH", ""))))
-    inherited = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
-    return {
-        **LIBRARY_SETTINGS,
-        **inherited,
-        "PYTHONPATH": path,
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "MLIR_ENABLE_DIAGNOSTICS": "remarks",
-        "TRITON_DUMP_PTXAS_LOG": "1",
-        "TRITON_CACHE_DIR": str(folder / "triton-cache"),
-        **more,
-    }
+    return LIBRARY_SETTINGS | environment(
+        without=NOT_PASSED_ON,
+        PYTHONDONTWRITEBYTECODE="1",
+        MLIR_ENABLE_DIAGNOSTICS="remarks",
+        TRITON_DUMP_PTXAS_LOG="1",
+        TRITON_CACHE_DIR=str(folder / "triton-cache"),
+    )
 
 
 def run_worker(works: Sequence[KernelWork], folder: Path) -> str:
-    """Does the work; what is left in its folders says how each job went. Answers how the process ended, "" if well."""
+    """Does the work; what is left in its folders says how each job went. Answers how the process ended."""
     require_triton()
-    request = folder / "request.msgpack"
-    write_record(request, works)
     seconds = sum(IMPORT_SECONDS + JOB_SECONDS * len(work.jobs) for work in works)
-    try:
-        process = subprocess.run(
-            [sys.executable, "-m", WORKER, str(request)],
-            env=environment(folder),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=seconds,
-        )
-    except subprocess.TimeoutExpired:
-        return "it took too long and was stopped"
-    if process.returncode < 0:
-        return f"it was ended by {signal.Signals(-process.returncode).name}"
-    return "" if process.returncode == 0 else (process.stderr.strip().splitlines() or ["it failed"])[-1]
+    return run_request(WORKER, works, folder, seconds)
+
+
+def run_request(worker: str, request: object, folder: Path, seconds: float) -> str:
+    """A worker that is given its request in a file, run to its end; answers how that was."""
+    path = folder / "request.msgpack"
+    write_record(path, request)
+    with Child(worker, str(path), variables=compiler_environment(folder)) as child:
+        try:
+            return str(child.wait(seconds))
+        except TimeoutError as error:
+            return str(error)
 
 
 def description(work: KernelWork, ending: str, hint: str | None = None) -> KernelDescription:
@@ -90,7 +75,7 @@ def description(work: KernelWork, ending: str, hint: str | None = None) -> Kerne
             raise UsageError(failure.message, hint=hint)
         raise _import_error(file_name, failure)
     if not (out / KERNEL_FILE).exists():
-        raise WarplensError(f"importing {file_name} in a child process failed: {ending or 'it left no answer'}")
+        raise WarplensError(f"importing {file_name} in a child process failed: {ending}")
     kernel = read_record(out / KERNEL_FILE, KernelDescription)
     if kernel.parameters is None:
         raise UsageError(f"{work.name} of {file_name} is not a Triton kernel", hint=hint)

@@ -35,6 +35,7 @@ from warplens_lab.compiling.records import (
     write_record,
 )
 from warplens_lab.compiling.toolchain import source_of, tool
+from warplens_run.processes.parent import Parent
 
 TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 BINARIES = ("cubin", "hsaco")
@@ -231,6 +232,7 @@ def _absolute(error: Any, line: int, function: Any) -> tuple[int, str | None]:
 
 
 if __name__ == "__main__":
+    Parent()  # without which it ends
     status = main(sys.argv[1])
     sys.stdout.flush()
     sys.stderr.flush()

@@ -215,7 +215,7 @@ def _crashed(folder: Path, ending: str, depends: dict[str, str]) -> AnswerFiles:
     words = stderr.read_text(errors="replace") if stderr.exists() else ""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower() or "assert" in line.lower()]
-    message = f"the compiler crashed: {ending or 'its process ended'}"
+    message = f"the compiler crashed: {ending}"
     if errors or lines:
         message += f"; {(errors or lines)[0]}"
     answer = CompileAnswer(CompileOutcome(failure=CompileFailure("Crash", message)), depends, is_crash=True)

@@ -32,6 +32,7 @@ from warplens_lab.compiling.records import (
 from warplens_lab.compiling.stand_in_driver import GpuRequest
 from warplens_lab.compiling.unfilled_tensors import UnfilledTensors, unfilled_tensors
 from warplens_lab.tracing.watching.script import failure_of
+from warplens_run.processes.parent import Parent
 
 PROGRESS_SECONDS: Final = 0.1
 AFTER_LAUNCHES: Final = "stopped after {} launches"
@@ -43,8 +44,11 @@ class Enough(BaseException):
 
 
 def main(request_path: str) -> int:
+    parent = Parent()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)  # what the script prints is not why it fails
     request = read_record(Path(request_path), ScriptRequest)
-    progress = _Progress(Path(request.progress), request.limits)
+    progress = _Progress(parent, request.limits)
     log = LaunchLog(after_each=progress.launched)
     script = Path(request.script)
     failure: ScriptFailure | None = None
@@ -118,18 +122,18 @@ def run_script(script: Path, arguments: tuple[str, ...]) -> None:
 
 
 class _Progress:
-    """Counts launches into a file, and ends the script at its limit."""
+    """Sends the number of launches, and ends the script at its limit."""
 
-    def __init__(self, path: Path, limits: ScriptLimits) -> None:
-        self.path = path
+    def __init__(self, parent: Parent, limits: ScriptLimits) -> None:
+        self.parent = parent
         self.limits = limits
-        self.written = 0.0
+        self.sent = 0.0
 
     def launched(self, log: LaunchLog) -> None:
         now = time.monotonic()
-        if now - self.written >= PROGRESS_SECONDS:
-            self.written = now
-            self.path.write_text(str(log.total))
+        if now - self.sent >= PROGRESS_SECONDS:
+            self.sent = now
+            self.parent.send(str(log.total))
         if self.limits.launches is not None and log.total >= self.limits.launches:
             raise Enough(AFTER_LAUNCHES.format(log.total))
 

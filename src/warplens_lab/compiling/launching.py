@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from warplens_lab.compiling.child import environment
+from warplens_lab.compiling.child import compiler_environment
 from warplens_lab.compiling.gpu_stand_in import NOTE as GPU_NOTE
 from warplens_lab.compiling.gpu_stand_in import gpu_hint
 from warplens_lab.compiling.loading import LoadedKernel
@@ -30,6 +27,7 @@ from warplens_lab.compiling.records import (
 from warplens_lab.compiling.signature import Signature
 from warplens_lab.compiling.triton_version import failure_hint, require_triton
 from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.processes.child import Child, ChildEnded
 
 WORKER: Final = "warplens_lab.compiling.launch_worker"
 DEFAULT_TARGET: Final = "sm90"
@@ -120,47 +118,27 @@ def _answer(
 ) -> ScriptAnswer:
     with TemporaryDirectory(prefix="warplens-") as name:
         folder = Path(name)
-        answer, request, counted = folder / "answer.msgpack", folder / "request.msgpack", folder / "progress"
-        write_record(request, ScriptRequest(str(script), tuple(arguments), str(answer), str(counted), limits, target))
-        with (folder / "stderr").open("w+") as errors:
-            process = subprocess.Popen(
-                [sys.executable, "-m", WORKER, str(request)],
-                env=environment(folder),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-            )
-            try:
-                _wait(process, script, limits, counted, progress)
-            finally:
-                process.kill()
-                process.wait()
-            if not answer.exists():
-                errors.seek(0)
-                last_line = (errors.read().strip().splitlines() or [_ending(process.returncode)])[-1]
-                raise WarplensError(f"running {script.name} failed: {last_line}")
+        answer, request = folder / "answer.msgpack", folder / "request.msgpack"
+        write_record(request, ScriptRequest(str(script), tuple(arguments), str(answer), limits, target))
+        started, count = time.monotonic(), "no"
+        with Child(WORKER, str(request), variables=compiler_environment(folder)) as child:
+            while True:
+                try:
+                    count = child.receive(LOOK_SECONDS)
+                except TimeoutError:
+                    pass
+                except ChildEnded as error:
+                    ending = error.ending
+                    break
+                seconds = time.monotonic() - started
+                progress(f"running {script.name}: {count} launch{'' if count == '1' else 'es'}, {seconds:.0f} s")
+                if seconds > limits.seconds + GRACE_SECONDS:
+                    raise WarplensError(
+                        f"{script.name} ran for {seconds:.0f} s and was stopped", hint="let it launch smaller problems"
+                    )
+        if not answer.exists():
+            raise WarplensError(f"running {script.name} failed: {ending}")
         return read_record(answer, ScriptAnswer)
-
-
-def _ending(status: int) -> str:
-    return f"it was ended by {signal.Signals(-status).name}" if status < 0 else "it left no answer"
-
-
-def _wait(
-    process: subprocess.Popen[bytes], script: Path, limits: ScriptLimits, counted: Path, progress: Notify
-) -> None:
-    started = time.monotonic()
-    while process.poll() is None:
-        try:
-            process.wait(LOOK_SECONDS)
-        except subprocess.TimeoutExpired:
-            seconds = time.monotonic() - started
-            count = counted.read_text() if counted.exists() else ""
-            progress(f"running {script.name}: {count or 'no'} launch{'' if count == '1' else 'es'}, {seconds:.0f} s")
-            if seconds > limits.seconds + GRACE_SECONDS:
-                raise WarplensError(
-                    f"{script.name} ran for {seconds:.0f} s and was stopped", hint="let it launch smaller problems"
-                ) from None
 
 
 def _hint(failure: ScriptFailure, answer: ScriptAnswer) -> str | None:

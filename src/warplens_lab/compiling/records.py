@@ -144,13 +144,12 @@ class ScriptLimits:
 class ScriptRequest:
     """A script to run; its kernels are noted and not run. The answer goes to the file `answer`.
 
-    The number of launches so far is in the file `progress` while it runs.
+    While it runs, the number of launches so far is sent now and then.
     """
 
     script: str
     arguments: tuple[str, ...]
     answer: str
-    progress: str
     limits: ScriptLimits = field(default_factory=ScriptLimits)
     target: str = "sm90"
     """The architecture of the GPU that the script sees."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +10,7 @@ from typing import Final
 
 from warplens.cache import place
 from warplens_lab.compiling import artefact_cache
-from warplens_lab.compiling.child import environment
+from warplens_lab.compiling.child import run_request
 from warplens_lab.compiling.compiling import Artefacts
 from warplens_lab.compiling.loading import LoadedKernel
 from warplens_lab.compiling.records import (
@@ -22,7 +19,6 @@ from warplens_lab.compiling.records import (
     CompileFailure,
     CompileOutcome,
     read_record,
-    write_record,
 )
 from warplens_lab.compiling.signature import KernelArgument, Signature
 from warplens_lab.compiling.targets import CompileTarget
@@ -110,34 +106,14 @@ def _compiled(
             headers,
             jobs,
         )
-        ending = _run(work, Path(folder))
+        ending = run_request(WORKER, [work], Path(folder), SECONDS * len(jobs))
         answers = {
             job.index: _read(out / str(job.index)) for job in jobs if (out / str(job.index) / OUTCOME_FILE).exists()
         }
         if not answers:
-            failure = CompileFailure("Crash", f"the compiler crashed: {ending or 'its process ended'}")
+            failure = CompileFailure("Crash", f"the compiler crashed: {ending}")
             answers[missing[0]] = CompileOutcome(failure=failure), {}
         return answers
-
-
-def _run(work: CudaWork, folder: Path) -> str:
-    request = folder / "request.msgpack"
-    write_record(request, [work])
-    try:
-        process = subprocess.run(
-            [sys.executable, "-m", WORKER, str(request)],
-            env=environment(folder),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=SECONDS * len(work.jobs),
-        )
-    except subprocess.TimeoutExpired:
-        return "it took too long and was stopped"
-    if process.returncode < 0:
-        return f"it was ended by {signal.Signals(-process.returncode).name}"
-    return "" if process.returncode == 0 else (process.stderr.strip().splitlines() or ["it failed"])[-1]
 
 
 def _read(folder: Path) -> tuple[CompileOutcome, dict[str, bytes]]:

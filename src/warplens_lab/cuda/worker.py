@@ -25,6 +25,7 @@ from warplens_lab.cuda.nvrtc import Nvrtc, NvrtcError, NvrtcResult
 from warplens_lab.cuda.records import CudaJob, CudaWork
 from warplens_lab.cuda.slicing import ptx_of, report_of, sass_of
 from warplens_lab.cuda.text import Function, blanked, declarations
+from warplens_run.processes.parent import Parent
 
 MOST_ATTEMPTS = 60
 _ERROR = re.compile(
@@ -202,4 +203,5 @@ def _warnings(log: str) -> list[str]:
 
 
 if __name__ == "__main__":
+    Parent()  # without which it ends
     sys.exit(main(sys.argv[1]))
