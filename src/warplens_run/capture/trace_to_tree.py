@@ -295,6 +295,6 @@ if __name__ == "__main__":
     # A process this short leaves the collector of cycles nothing to do but look, over and over.
     gc.disable()
     try:
-        sys.stdout.write(str(fold_file(Path(sys.argv[1]), Path(sys.argv[2]))))
+        sys.stderr.write(str(fold_file(Path(sys.argv[1]), Path(sys.argv[2]))))
     except WarplensError as error:
         sys.exit(str(error))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
 from warplens_run.formats import bundle_files
 from warplens_run.formats.bundle import Staging
+from warplens_run.processes.child import TAKES_PART, Child, environment
 
 NOTED_SECONDS: Final = 0.05
 
@@ -19,7 +17,7 @@ class TreeProcess:
 
     def __init__(self, staging: Staging) -> None:
         self._tree = staging.path(bundle_files.TREE)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
         self._piece: Path | None = None
         self.pieces = self.lost_pieces = self.escaped_names = 0
         self.reason = ""
@@ -28,7 +26,7 @@ class TreeProcess:
 
     @property
     def is_idle(self) -> bool:
-        return self._process is None or self._process.poll() is not None
+        return self._process is None or not self._process.is_running
 
     def add(self, trace: Path, seconds: float) -> None:
         """Fold a trace file, which is removed afterwards. Never raises: it runs inside the program."""
@@ -36,7 +34,13 @@ class TreeProcess:
         self.pieces += 1
         try:
             self._piece = trace.rename(trace.with_name(f"piece{self.pieces}.json"))
-            self._process = self._start(self._piece)
+            self._process = Child(
+                "warplens_run.capture.trace_to_tree",
+                str(self._piece),
+                str(self._tree),
+                variables=environment(without=TAKES_PART),
+                folder=trace.parent,  # where -m looks for modules first: not among the program's own
+            )
         except OSError as error:
             self.note_lost(str(error.strerror or error))
         else:
@@ -49,32 +53,12 @@ class TreeProcess:
         """Wait until all is folded."""
         if self._process is None or self._piece is None:
             return
-        output, errors = self._process.communicate()
-        code, self._process = self._process.returncode, None
+        ending, self._process = self._process.wait(), None
         self._piece.unlink(missing_ok=True)
-        if code == 0:
-            last_line = output.rpartition(b"\n")[2]
-            self.escaped_names += int(last_line) if last_line.isdigit() else 0
+        if ending.status:
+            self.note_lost(ending.last_line or str(ending))
         else:
-            self.note_lost(errors.decode(errors="replace").strip().rpartition("\n")[2] or f"status {code}")
-
-    def _start(self, piece: Path) -> subprocess.Popen[bytes]:
-        # Without the variables that would make this child take part in the run.
-        environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-        root = Path(__file__).parents[2]
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
-        command = [sys.executable, "-m", "warplens_run.capture.trace_to_tree", str(piece), str(self._tree)]
-        return subprocess.Popen(
-            command,
-            env=environment,
-            # Where -m looks for modules first: not among the program's own.
-            cwd=piece.parent,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            # A Ctrl-C is for the program.
-            start_new_session=True,
-        )
+            self.escaped_names += int(ending.last_line) if ending.last_line.isdigit() else 0
 
     def notes(self) -> list[str]:
         notes = []

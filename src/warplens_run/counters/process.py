@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from warplens_run.formats import bundle_files
 from warplens_run.formats.bundle import Staging
+from warplens_run.processes.child import TAKES_PART, Child, environment
 
 LOOK_SECONDS: Final = 0.05
 """How often to see which GPUs the program uses, and whether its steps are recorded or timed now."""
@@ -40,11 +38,16 @@ class CounterProcess:
         self.notes: list[str] = []
         self._last: dict[str, Any] = {}
         self._ended = threading.Event()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
         try:
-            self._process = _started(module, self._file)
-        except (OSError, TypeError) as error:  # the latter where Python is inside another program and has no path
-            self._note(getattr(error, "strerror", None) or str(error))
+            self._process = Child(
+                module,
+                str(self._file),
+                variables=environment(without=TAKES_PART),
+                folder=self._file.parent,  # where -m looks for modules first: not among the program's own
+            )
+        except OSError as error:
+            self._note(error.strerror or str(error))
         else:
             threading.Thread(target=self._watch, name="warplens counters", daemon=True).start()
 
@@ -54,16 +57,14 @@ class CounterProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        self._tell(process, {"end": True})
+        process.send(json.dumps({"end": True}))
         try:
-            _, errors = process.communicate(timeout=END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            self._note("the process that samples them did not end")
+            ending = process.wait(END_SECONDS)
+        except TimeoutError as error:
+            self._note(str(error))
             return
-        if process.returncode:
-            self._note(errors.decode(errors="replace").strip().rpartition("\n")[2] or f"status {process.returncode}")
+        if ending.status:
+            self._note(ending.last_line or str(ending))
         else:
             self._add_notes()
 
@@ -72,26 +73,16 @@ class CounterProcess:
         self._ended.set()
         process, self._process = self._process, None
         if process is not None:
-            process.returncode = 0  # it is not this process's child: nobody is to wait for it
-            for stream in (process.stdin, process.stderr):
-                with contextlib.suppress(OSError):
-                    if stream is not None:
-                        stream.close()
+            process.forget()
 
     def _watch(self) -> None:
         process = self._process
-        while process is not None and process.poll() is None and not self._ended.wait(LOOK_SECONDS):
+        while process is not None and process.is_running and not self._ended.wait(LOOK_SECONDS):
             with contextlib.suppress(Exception):  # of a framework that is just being loaded or taken down
                 state = {"on": bool(self._is_wanted()), "gpus": self._gpus()}
                 if state != self._last:
                     self._last = state
-                    self._tell(process, state)
-
-    def _tell(self, process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError, ValueError):  # it has ended, and says why then
-            if process.stdin is not None:
-                process.stdin.write(json.dumps(message).encode() + b"\n")
-                process.stdin.flush()
+                    process.send(json.dumps(state))
 
     def _add_notes(self) -> None:
         try:
@@ -107,24 +98,6 @@ class CounterProcess:
 
     def _note(self, reason: str) -> None:
         self.notes.append(f"no GPU counters: {reason}")
-
-
-def _started(module: str, file: Path) -> subprocess.Popen[bytes]:
-    # Without the variables that would make this child take part in the run.
-    environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-    root = Path(__file__).parents[2]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
-    return subprocess.Popen(
-        [sys.executable, "-m", module, str(file)],
-        env=environment,
-        # Where -m looks for modules first: not among the program's own.
-        cwd=file.parent,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        # A Ctrl-C is for the program.
-        start_new_session=True,
-    )
 
 
 def torch_gpus() -> Gpus:

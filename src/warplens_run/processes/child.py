@@ -23,6 +23,8 @@ HOME: Final = Path(warplens_run.__file__).resolve().parents[1]
 """The folder, or the one file, from which our packages are loaded. The program may change its directory later."""
 STUCK_SECONDS: Final = 10.0
 """A process that waits for a stuck driver cannot be ended, and is left after this time."""
+TAKES_PART: Final = ("RANK", "WORLD_SIZE")
+"""Variables that would make a child take part in a run of several ranks."""
 KILLED: Final = -9
 TAIL_BYTES: Final = 4096
 LONGEST_LINE: Final = 160
