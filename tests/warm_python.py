@@ -130,7 +130,9 @@ class _Process:
         libraries: tuple[str, ...],
         streams: Sequence[int],
         own_session: bool = False,
+        passed: int | None = None,
     ) -> None:
+        """`passed` is another open file, whose number there takes the place of its number here among the words."""
         self.stdin: IO[bytes] | None = None
         self.stdout: IO[bytes] | None = None
         self.returncode: int | None = None
@@ -141,8 +143,10 @@ class _Process:
             "folder": str(folder),
             "environment": dict(environment),
             "own_session": own_session,
+            "passed": str(passed),
         }
-        socket.send_fds(_template(libraries), [json.dumps(request).encode()], [*theirs, theirs_to_answer])
+        sent = [*theirs, theirs_to_answer, *([] if passed is None else [passed])]
+        socket.send_fds(_template(libraries), [json.dumps(request).encode()], sent)
         for file, stream in zip([*theirs, theirs_to_answer], [*streams, subprocess.PIPE], strict=True):
             if file != stream:
                 os.close(file)

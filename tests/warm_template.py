@@ -53,7 +53,7 @@ def serve(listener: socket.socket, lock: Path, libraries: list[str]) -> list[str
             if connection is listener:
                 connections.append(listener.accept()[0])
                 continue
-            message, files, _, _ = socket.recv_fds(connection, BYTES, 4)
+            message, files, _, _ = socket.recv_fds(connection, BYTES, 5)
             _reap(os.WNOHANG)
             if not message:
                 connections.remove(connection)
@@ -65,6 +65,8 @@ def serve(listener: socket.socket, lock: Path, libraries: list[str]) -> list[str
                     each.close()
                 request = json.loads(message)
                 if "libraries" not in request:
+                    number = str(files[4]) if files[4:] else ""
+                    request["words"] = [number if word == request["passed"] else word for word in request["words"]]
                     return _watched(request, files[:3], files[3])
                 listener, connections = socket.socket(fileno=files[0]), []
                 _load(request["libraries"])

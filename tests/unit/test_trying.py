@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from multiprocessing.connection import Listener
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ import pytest
 import warplens
 from support import HANG_SECONDS
 from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.processes.child import environment
 from warplens_run.trying import wire
 from warplens_run.trying.known import FixName
 from warplens_run.trying.processes import CHILD
@@ -256,9 +257,14 @@ def test_results_are_rows_of_json(tmp_path: Path) -> None:
 
 def test_an_interrupt_before_the_program_runs_ends_its_process_without_a_word(tmp_path: Path) -> None:
     """It was the traceback of whatever was being imported."""
-    with Listener(str(tmp_path / "trial"), "AF_UNIX") as listener:
-        command = [sys.executable, "-m", CHILD, str(tmp_path / "trial")]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process, listener.accept():
-            process.send_signal(signal.SIGINT)  # it waits for its job
+    (tmp_path / "torch.py").touch()
+    ours, theirs = Pipe()
+    with ours, theirs:
+        command = [sys.executable, "-m", CHILD, str(theirs.fileno())]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, pass_fds=[theirs.fileno()],
+                              env=environment(PYTHONPATH=str(tmp_path))) as process:  # fmt: skip
+            ours.send_bytes(wire.encode(wire.Job(("train.py",), TrialPlan(), ())))
+            assert wire.decode(ours.recv_bytes()) == wire.Ready()
+            process.send_signal(signal.SIGINT)  # it waits for the word to begin
             _, errors = process.communicate(timeout=HANG_SECONDS)
     assert (process.returncode, errors) == (-signal.SIGINT, "")

@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from multiprocessing.connection import Client, Connection
+from multiprocessing.connection import Connection
 
 from warplens_run.base.errors import WarplensError
 from warplens_run.capture.launch import Program, leave, program_of, supervise
@@ -24,8 +24,9 @@ from warplens_run.trying.trial import Order, Refused, Report, Trial
 from warplens_run.trying.watched import begin_watching
 
 
-def main(address: str) -> int:
-    connection: Connection = Client(address)
+def main(channel: int) -> int:
+    os.set_inheritable(channel, False)
+    connection: Connection = Connection(channel)
     job = wire.decode(connection.recv_bytes())
     assert isinstance(job, wire.Job)
     sides = _made(connection, job)
