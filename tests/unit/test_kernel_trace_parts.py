@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from warplens_lab.compiling.statements import statement_at
 from warplens_lab.scenes.kernel_scene import Mask, Pattern
-from warplens_lab.tracing.watching.faults import statement_at
 from warplens_lab.tracing.watching.patterns import Book, LaneBlock
 from warplens_lab.tracing.watching.sectors import Waiting
 from warplens_lab.tracing.watching.shadow import Area, Shadow

@@ -5,33 +5,28 @@ Standard library, msgspec, Triton and whatever the script imports. Takes a reque
 
 from __future__ import annotations
 
-import ast
 import os
 import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 from warplens_lab.compiling.benchmarks import benchmarks_once, comparisons_hold
-from warplens_lab.compiling.gpu_stand_in import gpu_stand_in
 from warplens_lab.compiling.launch_recording import LaunchLog, launches_noted
 from warplens_lab.compiling.records import (
     ScriptAnswer,
-    ScriptFailure,
     ScriptLimits,
     ScriptOrigin,
     ScriptRequest,
     read_record,
     write_record,
 )
-from warplens_lab.compiling.stand_in_driver import GpuRequest
 from warplens_lab.compiling.unfilled_tensors import UnfilledTensors, unfilled_tensors
-from warplens_lab.tracing.watching.script import failure_of
+from warplens_lab.compiling.user_script import run_script
 from warplens_run.processes.parent import Parent
 
 PROGRESS_SECONDS: Final = 0.1
@@ -49,24 +44,14 @@ def main(request_path: str) -> int:
     os.dup2(nowhere, 1)  # what the script prints is not why it fails
     request = read_record(Path(request_path), ScriptRequest)
     progress = _Progress(parent, request.limits)
-    log = LaunchLog(after_each=progress.launched)
-    script = Path(request.script)
-    failure: ScriptFailure | None = None
-    gpu_request = GpuRequest(script)
-    tensors = UnfilledTensors()
-    try:
-        with _noting(script, log, tensors, request.target) as gpu_request, _time_limit(request.limits):
-            run_script(script, request.arguments)
-    except Enough as reason:
-        log.notes[str(reason)] = None
-    except SystemExit as error:
-        if error.code not in (None, 0):
-            message = f"the script ended with {error.code!r}"
-            failure = ScriptFailure(f"{script.name}: {message}", message, None, may_want_gpu=True)
-    except BaseException as error:  # noqa: BLE001 - whatever the script raises is part of the answer
-        failure = failure_of(error, script, gpu_request)
+    log, tensors = LaunchLog(after_each=progress.launched), UnfilledTensors()
+    noting = _noting(log, tensors, _time_limit(request.limits))
+    run = run_script(Path(request.script), request.arguments, noting, target=request.target, asserts=False)
+    failure = run.failure
+    if isinstance(run.error, Enough):
+        failure, log.notes[str(run.error)] = None, None
     notes = (*log.notes, *tensors.notes())
-    answer = ScriptAnswer(tuple(log.ways.values()), notes, failure, gpu_request.happened, gpu_request.line)
+    answer = ScriptAnswer(tuple(log.ways.values()), notes, failure, run.gpu_request.happened, run.gpu_request.line)
     write_record(Path(request.answer), answer)
     return 0
 
@@ -79,8 +64,8 @@ def kernel_of_script(file: str, name: str, origin: ScriptOrigin) -> Any:
     script_run = replace(origin, captured="")
     if script_run not in _logs:
         log = _logs[script_run] = LaunchLog()
-        with suppress(BaseException), _noting(Path(origin.script), log, UnfilledTensors(), origin.target):
-            run_script(Path(origin.script), origin.arguments)
+        noting = _noting(log, UnfilledTensors(), nullcontext())
+        run_script(Path(origin.script), origin.arguments, noting, target=origin.target, asserts=False)
     function = _logs[script_run].functions.get((file, name, origin.captured))
     if function is None:
         raise AttributeError(f"{Path(file).name} has no {name}")
@@ -88,37 +73,10 @@ def kernel_of_script(file: str, name: str, origin: ScriptOrigin) -> Any:
 
 
 @contextmanager
-def _noting(script: Path, log: LaunchLog, tensors: UnfilledTensors, target: str) -> Iterator[GpuRequest]:
-    with ExitStack() as stack:
-        gpu_request = stack.enter_context(gpu_stand_in(script, target=target))
-        stack.enter_context(launches_noted(log))
-        stack.enter_context(benchmarks_once(log))
-        stack.enter_context(comparisons_hold(log))
-        stack.enter_context(unfilled_tensors(tensors))
-        yield gpu_request
-
-
-class _WithoutAssertions(ast.NodeTransformer):
-    """What is asserted is evaluated, for what it launches, and not required: nothing is computed here."""
-
-    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        return ast.copy_location(ast.Expr(node.test), node)
-
-
-def run_script(script: Path, arguments: tuple[str, ...]) -> None:
-    """As `python script.py` does, except for assertions of the script itself."""
-    sys.argv = [str(script), *arguments]
-    sys.path.insert(0, str(script.parent))
-    tree = _WithoutAssertions().visit(ast.parse(script.read_bytes(), str(script)))
-    code = compile(ast.fix_missing_locations(tree), str(script), "exec", dont_inherit=True)
-    module = ModuleType("__main__")
-    module.__file__ = str(script)
-    before = sys.modules["__main__"]
-    sys.modules["__main__"] = module
-    try:
-        exec(code, vars(module))
-    finally:
-        sys.modules["__main__"] = before
+def _noting(log: LaunchLog, tensors: UnfilledTensors, limit: AbstractContextManager[None]) -> Iterator[None]:
+    """Launches are noted and not made. Nothing is computed, so that nothing holds that the script asserts."""
+    with launches_noted(log), benchmarks_once(log), comparisons_hold(log), unfilled_tensors(tensors), limit:
+        yield
 
 
 class _Progress:

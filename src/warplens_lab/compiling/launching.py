@@ -11,12 +11,10 @@ from typing import Final
 
 from warplens_lab.compiling.child import compiler_environment
 from warplens_lab.compiling.gpu_stand_in import NOTE as GPU_NOTE
-from warplens_lab.compiling.gpu_stand_in import gpu_hint
 from warplens_lab.compiling.loading import LoadedKernel
 from warplens_lab.compiling.records import (
     OptionValue,
     ScriptAnswer,
-    ScriptFailure,
     ScriptLaunchRecord,
     ScriptLimits,
     ScriptOrigin,
@@ -25,7 +23,8 @@ from warplens_lab.compiling.records import (
     write_record,
 )
 from warplens_lab.compiling.signature import Signature
-from warplens_lab.compiling.triton_version import failure_hint, require_triton
+from warplens_lab.compiling.triton_version import require_triton
+from warplens_lab.compiling.user_script import as_error
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.processes.child import Child, ChildEnded
 
@@ -85,7 +84,7 @@ def launches(
     answer = _answer(path, arguments, limits or ScriptLimits(), target, progress)
     notes, failure = list(answer.notes), answer.failure
     if failure is not None and not answer.launches:
-        raise WarplensError(failure.text, hint=_hint(failure, answer))
+        raise as_error(failure, wants_gpu=answer.wants_gpu, gpu_line=answer.gpu_line)
     if answer.wants_gpu:
         notify(GPU_NOTE)
     if failure is not None:
@@ -139,15 +138,6 @@ def _answer(
         if not answer.exists():
             raise WarplensError(f"running {script.name} failed: {ending}")
         return read_record(answer, ScriptAnswer)
-
-
-def _hint(failure: ScriptFailure, answer: ScriptAnswer) -> str | None:
-    hint = (
-        gpu_hint(failure.message, failure.line, answer.gpu_line, is_requested=answer.wants_gpu)
-        if failure.may_want_gpu
-        else None
-    )
-    return failure_hint(failure.message) or hint
 
 
 def _launch(record: ScriptLaunchRecord, count: int, script: ScriptOrigin) -> ScriptLaunch:

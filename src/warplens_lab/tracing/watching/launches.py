@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from warplens_lab.compiling.statements import statement_at
 from warplens_lab.tracing.interpreter.routing import one_launch
 from warplens_lab.tracing.interpreter.taps import Taps, tagged
 from warplens_lab.tracing.records import Array, KeptValues, TracedLaunch
 from warplens_lab.tracing.watching.debugging import ProgramDebugger
 from warplens_lab.tracing.watching.exposed import ExposedTensors
-from warplens_lab.tracing.watching.faults import KernelFault, program_text, statement_at
+from warplens_lab.tracing.watching.faults import KernelFault, program_text
 from warplens_lab.tracing.watching.judging import lost_bits
 from warplens_lab.tracing.watching.recorder import Recorder, RecordingOptions
 from warplens_lab.tracing.watching.sites import host_path, is_inner_file

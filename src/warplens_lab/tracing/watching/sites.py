@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
 
+from warplens_lab.compiling.statements import statement_at
 from warplens_lab.tracing.records import Place, Site
-from warplens_lab.tracing.watching.faults import statement_at
 
 OWN_FOLDER = f"{Path(__file__).absolute().parents[1]}{os.sep}"
 MOST_HOST_FRAMES = 16
