@@ -321,7 +321,7 @@ def test_a_dtype_that_the_cpu_lacks_is_widened_and_told(boxed: Run) -> None:
         ("namespace", "refused", "inductor::_mm_plus_mm is not replayed: its namespace is neither aten nor prims; .*"),
         ("beyond", "refused", "aten::as_strided is not replayed: the view extends beyond its storage"),
         ("no tensor", "refused", "aten::_nnpack_available is not replayed: it neither takes nor returns a tensor"),
-        ("crash", "failed", r"its process died \(SIG.*"),
+        ("crash", "failed", r"its process was ended by SIG.*"),
         ("refused", "refused", "nothing is known of its inputs"),
         ("own kernel", "refused", "needs Triton to compile its source; the C\\+\\+ replay carries no compiler"),
         ("triton", "refused", "needs Triton to compile its source; the C\\+\\+ replay carries no compiler"),
@@ -346,7 +346,7 @@ def test_a_run_with_failed_units_ends_with_status_1_and_writes_its_result(boxed:
 def test_a_unit_that_crashes_runs_again_with_safe_values(boxed: Run) -> None:
     found = boxed.unit("crash with most values")
     assert (found.status, found.reason) == ("done", "")
-    assert found.notes == (safe_values.NOTE + "its process died (SIGSEGV)",)
+    assert found.notes == (safe_values.NOTE + "its process was ended by SIGSEGV",)
     assert boxed.unit("crash").notes == ()
 
 

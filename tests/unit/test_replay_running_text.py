@@ -34,7 +34,7 @@ RESULT = ReplayResult(
     units=(
         replace(done("a", 10, 60_000, 63_000), energy=energy(0.002)),
         replace(done("b", 10, 20_000, 31_000, same=False), energy=energy(0.001, doubtful=True)),
-        replace(done("c", 10, 10_000, 10_000), status="failed", reason="its process died (SIGSEGV)", time=None, same=None),
+        replace(done("c", 10, 10_000, 10_000), status="failed", reason="its process was ended by SIGSEGV", time=None, same=None),
         replace(done("d", 1, 50_000, 1), status="refused", reason="needs 12.0 GiB, 8.1 GiB are free", time=None, same=None),
     ),
     meter=MeterFacts("NVML total energy", 0.1, 120.5),
@@ -51,7 +51,7 @@ def test_the_lines_add_up() -> None:
         "Σ count × replayed 0.940 ms, traced 0.800 ms (+17.5%)",
         "inside the trace's own p10–p90, or within 10% of its median: 75.0% by time",
         "energy of 2 units: Σ count × active 0.03 J, idle 120.5 W (NVML total energy); 1 doubtful (?)",
-        "not replayed: 1 unit, 0.100 ms: its process died (SIGSEGV)",
+        "not replayed: 1 unit, 0.100 ms: its process was ended by SIGSEGV",
         "not replayed: 1 unit, 0.050 ms: needs 12.0 GiB, 8.1 GiB are free",
         "note: the trace is of another GPU",
     ):

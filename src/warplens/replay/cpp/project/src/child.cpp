@@ -28,7 +28,6 @@ std::string signal_name(int number) {
     case SIGBUS: return "SIGBUS";
     case SIGFPE: return "SIGFPE";
     case SIGILL: return "SIGILL";
-    case SIGKILL: return "SIGKILL, possibly out of memory";
     default: return "signal " + std::to_string(number);
   }
 }
@@ -121,9 +120,9 @@ std::string Child::wait() {
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
-  if (WIFSIGNALED(status)) return signal_name(WTERMSIG(status));
-  if (WEXITSTATUS(status) != 0) return "exit code " + std::to_string(WEXITSTATUS(status));
-  return "";
+  if (!WIFSIGNALED(status)) return "ended with status " + std::to_string(WEXITSTATUS(status));
+  if (WTERMSIG(status) == SIGKILL) return killed;
+  return "was ended by " + signal_name(WTERMSIG(status));
 }
 
 }  // namespace warplens

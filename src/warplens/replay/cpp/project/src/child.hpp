@@ -9,6 +9,8 @@
 
 namespace warplens {
 
+inline constexpr const char* killed = "was killed, as the system does where memory runs out";
+
 class Child {
  public:
   Child(const std::vector<std::string>& words, const std::string& input);
@@ -20,7 +22,7 @@ class Child {
   // The next line it writes; `silence` after that many seconds without one.
   Read read(std::string& line, double seconds);
   void kill();
-  // How it ended: empty for well, else in words.
+  // How it ended, in the words of Python's runner.
   std::string wait();
 
  private:

@@ -172,17 +172,17 @@ class Run {
         case Child::Read::silence:
           child.kill();
           child.wait();
-          if (!running_) return "the process that measures does not start";
+          if (!running_) return "the units cannot be run: its process took too long to start";
           finish_running("it took longer than " + std::to_string(static_cast<int>(patience)) + " s");
           return "";
         case Child::Read::end: {
           const std::string end = child.wait();
           if (running_) {
-            const std::string reason = "its process died (" + (end.empty() ? "no exit status" : end) + ")";
+            const std::string reason = "its process " + end;
             // What ran out of memory would do so again.
-            if (end.find("SIGKILL") != std::string::npos || !try_safe_values(reason)) finish_running(reason);
+            if (end == killed || !try_safe_values(reason)) finish_running(reason);
           }
-          else if (!greeted_) return "the process that measures does not start: " + end;
+          else if (!greeted_) return "the units cannot be run: its process " + end;
           // Without a meter it passes over what is left; what left the GPU useless ends it too.
           else if (!is_broken_) std::erase_if(todo_, [](const Task& task) { return task.energy; });
           return "";
