@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from warplens import __version__
 from warplens.cli.config import apply_settings
 from warplens.cli.piped_inputs import pipes_as_files
 from warplens.cli.rank_choice import choose_rank, join_captures
 from warplens.cli.verbs import CLASSES, all_verbs, verb_named
+from warplens_run import __version__
 from warplens_run.base.errors import WarplensError
 from warplens_run.cli.ending import EXPECTED, fail, failed, flushed, stdout_failed
 from warplens_run.cli.printing import note, print_out

@@ -6,6 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import Final, cast
 
+from warplens import lab
 from warplens_run.cli.verb import Verb
 
 CLASSES: Final = {
@@ -27,7 +28,7 @@ CLASSES: Final = {
     "prove": ("warplens.cli.proving", "ProveVerb"),
     "try": ("warplens_run.cli.try_fixes", "TryVerb"),
     "energy": ("warplens_run.cli.energy", "EnergyVerb"),
-    "kernel": ("warplens_lab.cli", "KernelVerb"),
+    **lab.VERBS,
     "explain": ("warplens.cli.explaining.explain", "ExplainVerb"),
     "completion": ("warplens.cli.completion", "CompletionVerb"),
 }

@@ -51,9 +51,9 @@ def opened_profiles(args: argparse.Namespace) -> list[Measured]:
 
 def _measured(path: str) -> Measured:
     with progress(f"reading {path}", Path(path)):
-        import warplens
+        from warplens.api import open as open_profile
 
-        return warplens.open(path).measured()
+        return open_profile(path).measured()
 
 
 def target_of(args: argparse.Namespace, profiles: Sequence[Measured]) -> str:

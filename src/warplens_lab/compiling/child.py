@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-import warplens
+import warplens_run
 from warplens_lab.compiling.gpu_stand_in import gpu_hint
 from warplens_lab.compiling.records import (
     IMPORT_FAILURE_FILE,
@@ -43,7 +43,7 @@ WORKER: Final = "warplens_lab.compiling.compile_worker"
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
     """For a child that compiles: remarks on, the interpreter off, and Triton's own cache left as it is."""
-    home = str(Path(warplens.__file__).parents[1])
+    home = str(Path(warplens_run.__file__).parents[1])
     path = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH", ""))))
     inherited = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
     return {

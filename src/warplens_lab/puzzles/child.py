@@ -15,7 +15,7 @@ from typing import IO, Final
 
 import msgspec
 
-import warplens
+import warplens_run
 from warplens_lab.compiling.child import NOT_PASSED_ON
 from warplens_lab.puzzles.jobs import NEEDS_NEW_PROCESS, AnswerJob, CheckRequest
 from warplens_lab.puzzles.records import Puzzle, Report
@@ -114,7 +114,7 @@ def _process(
 
 
 def _environment() -> dict[str, str]:
-    home = str(Path(warplens.__file__).parents[1])
+    home = str(Path(warplens_run.__file__).parents[1])
     inherited = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
     path = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH", ""))))
     return {**inherited, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -13,7 +13,6 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Final
 
-import warplens
 from warplens_lab.compiling.gpu_stand_in import NOTE, gpu_hint, gpu_stand_in
 from warplens_lab.compiling.records import ScriptFailure
 from warplens_lab.compiling.stand_in_cards import DEFAULT
@@ -25,12 +24,10 @@ from warplens_lab.tracing.watching.faults import statement_at
 from warplens_lab.tracing.watching.recorder import RecordingOptions
 from warplens_lab.tracing.watching.session import recording
 from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.own_code import FOLDERS
 
 INSTALLED: Final = ("site-packages", "dist-packages")
-NOT_THE_USERS: Final = (
-    str(Path(sysconfig.get_path("stdlib")).resolve()),
-    str(Path(warplens.__file__).resolve().parent),
-)
+NOT_THE_USERS: Final = (str(Path(sysconfig.get_path("stdlib")).resolve()), *FOLDERS)
 _PROGRAM: Final = re.compile(r"program \([\d, ]+\): ")
 _NUMBERS: Final = re.compile(r"\[[-+\d.,\s\[\]einfaTrulsFN]{40,}\]")
 MOST_OF_STATEMENT: Final = 160
@@ -157,7 +154,7 @@ def _users_lines(error: BaseException, script: Path) -> list[tuple[Path, int]]:
 
 
 def _is_users(file: Path) -> bool:
-    installed = any(part in INSTALLED for part in file.parts) or str(file).startswith(NOT_THE_USERS)
+    installed = any(part in INSTALLED for part in file.parts) or any(map(file.is_relative_to, NOT_THE_USERS))
     return not installed and file.is_file()
 
 
