@@ -176,9 +176,9 @@ def checked(kernel: WorldKernel, checkouts: Path, seconds: float) -> str | dict[
 
 def checked_quickly(kernel: WorldKernel, checkouts: Path, seconds: float) -> str | dict[str, dict[str, str]]:
     """As `checked`, from here: the script and the compiler run in processes that have loaded PyTorch already."""
-    from warplens_lab import checking
-    from warplens_lab.compile_request import CompileRequest
+    from warplens_lab.checking.checks import checks as checking
     from warplens_lab.compiling import child, launching
+    from warplens_lab.compiling.request import CompileRequest
     from warplens_run.base.errors import WarplensError
 
     checking.SLOW_SECONDS = 0.0  # type: ignore[misc]  # no suggestion is compiled

@@ -30,10 +30,10 @@ from warplens.outputs.html.tables import pack_table
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.tabular import csv_bytes, parquet_bytes
 from warplens.outputs.workbook import workbook_bytes
-from warplens_lab.checking import CheckResult, KernelCheck, suggestions_table
-from warplens_lab.comparing import compare
+from warplens_lab.checking.checks import CheckResult, KernelCheck, suggestions_table
+from warplens_lab.checking.config_ranking import RankedConfig, ranking_table
+from warplens_lab.comparing.compilations import compare
 from warplens_lab.compiling.records import Config
-from warplens_lab.config_ranking import RankedConfig, ranking_table
 from warplens_lab.facts import facts_tables
 from warplens_lab.facts.records import (
     Access,

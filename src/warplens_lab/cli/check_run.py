@@ -13,7 +13,7 @@ from warplens_run.base.errors import UsageError
 from warplens_run.cli.printing import print_line, print_out, width
 
 if TYPE_CHECKING:
-    from warplens_lab.checking import CheckResult
+    from warplens_lab.checking.checks import CheckResult
     from warplens_lab.opened.check import OpenedCheck
 
 SHOWN = (

@@ -161,8 +161,8 @@ def _choices(args: argparse.Namespace, source: str) -> list[Choice]:
         from warplens_lab.facts.saving import load_facts
 
         return choices_of_facts(load_facts(Path(source)))
-    from warplens_lab.checking import check_kernels
-    from warplens_lab.compile_request import DEFAULT_TARGETS, CompileRequest
+    from warplens_lab.checking.checks import check_kernels
+    from warplens_lab.compiling.request import DEFAULT_TARGETS, CompileRequest
 
     checked = check_kernels(CompileRequest(source, args.signature, targets=args.target or DEFAULT_TARGETS), note)
     for check in checked.checks:

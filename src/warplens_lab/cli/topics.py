@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplens.model.table import Table
-from warplens_lab.checking import CheckResult, suggestions_table
+from warplens_lab.checking.checks import CheckResult, suggestions_table
 from warplens_lab.facts.tables import facts_tables
 from warplens_lab.layouts.exploring import Exploration
 from warplens_lab.layouts.tables import LAYOUT_TABLES

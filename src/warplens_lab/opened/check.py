@@ -11,7 +11,7 @@ from warplens.model.finding import Finding, ranked
 from warplens.model.table_entry import TableEntry
 from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, bound
-from warplens_lab.checking import CheckResult, KernelCheck, suggestions_table
+from warplens_lab.checking.checks import CheckResult, KernelCheck, suggestions_table
 from warplens_lab.code.view import kernel_code
 from warplens_lab.compiling.targets import TARGETS
 from warplens_lab.facts.records import KernelFacts
