@@ -1,8 +1,8 @@
 """Draws docs/architecture.svg: the rooms of the packages and the arrows between them, from the code's own imports.
 
-A room of `warplens_run` is called `run/…`, one of `warplens_lab` `lab/…`. An arrow points from a room to one that it imports. Arrows that follow from
-others (A → C where A → B → C) are omitted, and so are imports for type checking only. A test compares the committed
-drawing with what this script makes.
+A room of `warplens_run` is called `run/…`, one of `warplens_lab` `lab/…`. An arrow points from a room to one that it
+imports. Arrows that follow from others (A → C where A → B → C) are omitted, and so are imports for type checking only.
+A test compares the committed drawing with what this script makes.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from warplens.outputs.tabular import csv_bytes, parquet_bytes
 from warplens.outputs.workbook import workbook_bytes
 from warplens_lab.checking.checks import CheckResult, KernelCheck, suggestions_table
 from warplens_lab.checking.config_ranking import RankedConfig, ranking_table
+from warplens_lab.checking.measured_tables import measured_tables
 from warplens_lab.comparing.compilations import compare
 from warplens_lab.compiling.records import Config
 from warplens_lab.facts import facts_tables
@@ -49,7 +50,6 @@ from warplens_lab.facts.records import (
     SourcePlace,
 )
 from warplens_lab.measured.joining import KernelMeasurements
-from warplens_lab.measured.tables import measured_tables
 from warplens_lab.suggesting.records import Suggestion
 from warplens_lab.tracing.tables import TABLES as TRACED_TABLES
 from warplens_run.formats.replay_result import empty_result, load

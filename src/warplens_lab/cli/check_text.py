@@ -110,7 +110,7 @@ def _limits(measured: KernelMeasurements) -> Iterator[str]:
 def _waits(check: KernelCheck, measured: KernelMeasurements, width: int) -> Iterator[str]:
     if not measured.samples:
         return
-    from warplens_lab.measured.tables import line_code, stalls_text, whole_kernel
+    from warplens_lab.checking.measured_tables import line_code, stalls_text, whole_kernel
 
     whole = whole_kernel(measured)
     lines = "" if measured.has_lines else ", not by line"

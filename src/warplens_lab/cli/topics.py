@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from warplens.model.table import Table
 from warplens_lab.checking.checks import CheckResult, suggestions_table
+from warplens_lab.checking.measured_tables import measured_tables
 from warplens_lab.facts.tables import facts_tables
 from warplens_lab.layouts.exploring import Exploration
 from warplens_lab.layouts.tables import LAYOUT_TABLES
-from warplens_lab.measured.tables import measured_tables
 from warplens_lab.suggesting.rules import RULES
 from warplens_lab.tracing.records import FAULT_KINDS, KernelTrace
 from warplens_lab.tracing.tables import TABLES
