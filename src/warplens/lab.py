@@ -5,7 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-VERBS: Final = {"kernel": ("warplens_lab.cli", "KernelVerb")}
+VERBS: Final = {
+    # verb: its module, its class, and the line about it in the help
+    "kernel": (
+        "warplens_lab.cli",
+        "KernelVerb",
+        "Look inside a Triton kernel without a GPU: what the compiler makes of it, what each program does",
+    )
+}
 KINDS: Final = {
     # the format that a file declares: what opens the file
     "warplens kernel facts": "warplens_lab.opened.check:open_facts",
