@@ -176,8 +176,8 @@ def checked(kernel: WorldKernel, checkouts: Path, seconds: float) -> str | dict[
 
 def checked_quickly(kernel: WorldKernel, checkouts: Path, seconds: float) -> str | dict[str, dict[str, str]]:
     """As `checked`, from here: the script and the compiler run in processes that have loaded PyTorch already."""
-    from warplens_lab import checking
-    from warplens_lab.compile_request import CompileRequest
+    from warplens_lab.checking.checks import checks as checking
+    from warplens_lab.compiling.request import CompileRequest
     from warplens_run.base.errors import WarplensError
     from warplens_run.processes import child
 

@@ -104,7 +104,8 @@ def _tracked_texts() -> list[Path]:
 
 def _move(old: str, new: str) -> None:
     source, target = (SOURCE.joinpath(*name.split(".")) for name in (old, new))
-    if not source.is_dir():
+    # A module may become one of a package with its own old name, which is there already.
+    if source.with_suffix(".py").exists():
         source, target = source.with_suffix(".py"), target.with_suffix(".py")
     if not source.is_dir() or not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 import { build } from "esbuild";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 
-const OUT = new URL(process.env.WEB_OUT ?? "../src/warplens/outputs/assets/", import.meta.url);
+const OUT = new URL(process.env.WEB_OUT ?? "../src/", import.meta.url);
 const common = {
   bundle: true,
   minify: true,
@@ -35,17 +35,16 @@ const codeStyle = await bundle("src/code/code.css");
 const layoutScript = await bundle("src/layout/main.ts", { format: "iife" });
 const layoutStyle = await bundle("src/layout/layout.css");
 const files = {
-  "page.js": embeddable(script),
-  "page.css": style,
-  "kernel.js": embeddable(kernelScript),
-  "kernel.css": kernelStyle,
-  "code.js": embeddable(codeScript),
-  "code.css": codeStyle,
-  "layout.js": embeddable(layoutScript),
-  "layout.css": layoutStyle,
+  "warplens/outputs/assets/page.js": embeddable(script),
+  "warplens/outputs/assets/page.css": style,
+  "warplens_lab/pages/assets/kernel.js": embeddable(kernelScript),
+  "warplens_lab/pages/assets/kernel.css": kernelStyle,
+  "warplens_lab/pages/assets/code.js": embeddable(codeScript),
+  "warplens_lab/pages/assets/code.css": codeStyle,
+  "warplens_lab/pages/assets/layout.js": embeddable(layoutScript),
+  "warplens_lab/pages/assets/layout.css": layoutStyle,
 };
 
-await mkdir(OUT, { recursive: true });
 let stale = false;
 for (const [name, text] of Object.entries(files)) {
   const path = new URL(name, OUT);
@@ -56,6 +55,7 @@ for (const [name, text] of Object.entries(files)) {
       console.error(`${name} is not what web/src makes: run \`make web\` and commit it`);
     }
   } else {
+    await mkdir(new URL(".", path), { recursive: true });
     await writeFile(path, text);
     console.log(`${name}: ${(text.length / 1000).toFixed(1)} kB`);
   }

@@ -12,10 +12,18 @@ from typing import Any
 import msgspec
 
 from warplens.outputs.html import records
+from warplens_lab.pages import records as lab_records
 
 PLACE = Path(__file__).parent / "src" / "shared" / "generated" / "records.ts"
-HEAD = "// Made by web/make_types.py from the records of outputs/html/records.py: `make web` writes it, do not edit.\n"
+HEAD = "// Made by web/make_types.py from the records of our pages: `make web` writes it, do not edit.\n"
 PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
+
+HEADERS = (
+    records.ReportHeader,
+    lab_records.KernelHeader,
+    lab_records.CodeHeader,
+    lab_records.LayoutHeader,
+)
 
 Schema = dict[str, Any]
 """JSON, as msgspec makes it."""
@@ -23,7 +31,7 @@ Schema = dict[str, Any]
 
 def typescript() -> str:
     """One interface per record that a header holds, in the order in which they are met."""
-    _, components = msgspec.json.schema_components(records.HEADERS, ref_template="{name}")
+    _, components = msgspec.json.schema_components(HEADERS, ref_template="{name}")
     return "\n".join([HEAD, *(_interface(name, schema) for name, schema in components.items())])
 
 
@@ -38,7 +46,8 @@ def _interface(name: str, schema: Schema) -> str:
 
 def _omitting() -> set[str]:
     """Records that leave out what has its usual value; all others always have every field."""
-    structs = [each for _, each in inspect.getmembers(records, inspect.isclass) if issubclass(each, msgspec.Struct)]
+    classes = [each for module in (records, lab_records) for _, each in inspect.getmembers(module, inspect.isclass)]
+    structs = [each for each in classes if issubclass(each, msgspec.Struct)]
     return {struct.__name__ for struct in structs if struct.__struct_config__.omit_defaults}
 
 

@@ -1,8 +1,8 @@
-"""Draws docs/architecture.svg: the rooms of both packages and the arrows between them, from the code's own imports.
+"""Draws docs/architecture.svg: the rooms of the packages and the arrows between them, from the code's own imports.
 
-A room of `warplens_run` is called `run/…`. An arrow points from a room to one that it imports. Arrows that follow from
-others (A → C where A → B → C) are omitted, and so are imports for type checking only. A test compares the committed
-drawing with what this script makes.
+A room of `warplens_run` is called `run/…`, one of `warplens_lab` `lab/…`. An arrow points from a room to one that it
+imports. Arrows that follow from others (A → C where A → B → C) are omitted, and so are imports for type checking only.
+A test compares the committed drawing with what this script makes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-PREFIX = {"warplens": "", "warplens_run": "run/"}
+PREFIX = {"warplens": "", "warplens_lab": "lab/", "warplens_run": "run/"}
 """Package → what its rooms are called by, before their own names."""
 TARGET = ROOT / "docs" / "architecture.svg"
 BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 138, 40, 26, 62, 24

@@ -84,9 +84,9 @@ def main() -> None:
 
 
 def kernel_shots() -> list[tuple[Shot, bytes]]:
-    from warplens_lab.checking import check_kernels
+    from warplens_lab.checking.checks import check_kernels
     from warplens_lab.code.view import kernel_code
-    from warplens_lab.compile_request import CompileRequest
+    from warplens_lab.compiling.request import CompileRequest
     from warplens_lab.layouts.exploring import explore
     from warplens_lab.layouts.reading import read_tile
     from warplens_lab.layouts.scene import layout_scene

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from warplens.lab import NAMES
 from warplens_run import HOMES
 from warplens_run import __version__ as __version__
 
@@ -45,8 +46,6 @@ _HOMES = {
     "Profile": "warplens.profiles.trace",
     "PathsProfile": "warplens.profiles.call_paths",
     "Comparison": "warplens.profiles.comparison",
-    "OpenedCheck": "warplens_lab.opened.check",
-    "OpenedKernelTrace": "warplens_lab.opened.trace",
     "OpenedReplay": "warplens.profiles.replay",
     "JobProfile": "warplens.profiles.job",
     "Rule": "warplens.categories",
@@ -60,7 +59,7 @@ _HOMES = {
     "Table": "warplens.model.table",
     "Trace": "warplens.model.trace",
     "Tree": "warplens.model.tree",
-    "trace_kernel": "warplens_lab.opened.trace",
+    **NAMES,
     **HOMES,
 }
 

@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warplens import lab
 from warplens.analyses import Options
 from warplens.hardware import gpu_named, load_gpu_file
 from warplens.model.call_paths import CallPaths
@@ -15,8 +16,6 @@ from warplens.model.table import Table
 from warplens.model.trace import Trace
 from warplens.outputs import plan_outputs, write
 from warplens.profiles.file_kinds import (
-    KERNEL_FACTS,
-    KERNEL_TRACE,
     MEMORY_SNAPSHOT,
     PROOF,
     PROOF_PLAN,
@@ -194,14 +193,9 @@ def _refuse_for_job(**given: object) -> None:
 def _own_file(path: Path, gpu: str, max_bytes: int) -> Opened | None:
     """What a file of Warplens itself or a memory snapshot contains; None for profiles, which are by far the most."""
     kind = file_kind(path)
-    if kind == KERNEL_FACTS:
-        from warplens_lab.opened.check import open_facts
-
-        return open_facts(path, gpu)
-    if kind == KERNEL_TRACE:
-        from warplens_lab.opened.trace import open_kernel_trace
-
-        return open_kernel_trace(path)
+    if kind in lab.KINDS:
+        opened: Opened = lab.loaded(lab.KINDS[kind])(path, gpu)
+        return opened
     if kind == REPLAY_RESULT:
         from warplens.profiles.replay import open_replay
 

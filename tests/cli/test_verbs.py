@@ -25,12 +25,15 @@ from warplens.advice.rank_rules import JOB_RULES
 from warplens.categories import category_names
 from warplens.cli import main
 from warplens.cli.explaining import topics as cli_topics
+from warplens.cli.verbs import PLACES
 from warplens.model.quality import MESSAGES
 from warplens.model.trace import empty_trace
 from warplens.profiles.trace import TABLE_NAMES
 from warplens_lab.cli.topics import kernel_tables
 from warplens_lab.suggesting.rules import RULES as KERNEL_RULES
 from warplens_lab.tracing.records import FAULT_KINDS
+from warplens_run.cli.main import PLACES as PLACES_OF_RUNNER
+from warplens_run.cli.verb import VerbGroup, help_text
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
 LARGE = next(path for path in SAMPLES if path.name == "bloom_prefill.json.gz")
@@ -484,3 +487,12 @@ def test_a_reader_that_leaves_early_is_no_error(form: list[str]) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=HANG_SECONDS) == 0
+
+
+def test_the_line_in_a_list_of_verbs_is_the_first_of_the_verbs_own_help() -> None:
+    waiting = [*PLACES.items(), *PLACES_OF_RUNNER.items()]
+    while waiting:
+        name, place = waiting.pop()
+        verb = place.verb()
+        assert (name, place.help) == (verb.name, help_text(verb).splitlines()[0].rstrip("."))
+        waiting += verb.places.items() if isinstance(verb, VerbGroup) else []

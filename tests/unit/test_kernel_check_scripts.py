@@ -9,15 +9,15 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from warplens_lab.compile_request import CompileRequest
 from warplens_lab.compiling import compiling
 from warplens_lab.compiling.child import kernel_description
 from warplens_lab.compiling.compiling import CompileJob, compile_many
 from warplens_lab.compiling.launch_worker import Enough, _time_limit
+from warplens_lab.compiling.launched import launches_of
 from warplens_lab.compiling.launching import ScriptLaunch, ScriptLaunches, launches
 from warplens_lab.compiling.records import ScriptLimits
+from warplens_lab.compiling.request import CompileRequest
 from warplens_lab.compiling.targets import TARGETS
-from warplens_lab.launched import launches_of
 from warplens_run.base.errors import UsageError
 
 pytestmark = pytest.mark.usefixtures("warm_compiler")

@@ -13,12 +13,12 @@ import pytest
 from kernel_codes import code_check, two_checks
 from page_reader import PageData
 from warplens.model.measured import LineSamples
-from warplens_lab.checking import CheckResult, KernelCheck, check_kernels
+from warplens_lab.checking.checks import CheckResult, KernelCheck, check_kernels
 from warplens_lab.code.view import kernel_code
-from warplens_lab.compile_request import CompileRequest
 from warplens_lab.compiling import compiling
 from warplens_lab.compiling.compiling import Artefacts, CompileJob, compile_many
 from warplens_lab.compiling.loading import load_kernel
+from warplens_lab.compiling.request import CompileRequest
 from warplens_lab.compiling.targets import TARGETS
 from warplens_lab.facts import extract
 from warplens_lab.facts.bookkeeping import bookkeeping

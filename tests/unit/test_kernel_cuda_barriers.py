@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support import ROOT
-from warplens_lab.checking import KernelCheck
+from warplens_lab.checking.checks import KernelCheck
 from warplens_lab.cuda import toolkit
 from warplens_lab.cuda.checking import check_cuda
 from warplens_lab.cuda.request import CudaRequest

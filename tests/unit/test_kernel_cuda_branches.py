@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from warplens_lab.checking import KernelCheck
+from warplens_lab.checking.checks import KernelCheck
 from warplens_lab.cli.cuda_text import cuda_lines
 from warplens_lab.cuda import toolkit
 from warplens_lab.cuda.checking import check_cuda

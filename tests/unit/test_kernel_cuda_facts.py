@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from support import ROOT
-from warplens_lab.checking import CheckResult, KernelCheck
-from warplens_lab.comparing import differences
+from warplens_lab.checking.checks import CheckResult, KernelCheck
+from warplens_lab.comparing.compilations import differences
 from warplens_lab.compiling.targets import TARGETS
 from warplens_lab.cuda import toolkit
 from warplens_lab.cuda.checking import check_cuda

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warplens_lab.comparing import compare
+from warplens_lab.comparing.compilations import compare
 from warplens_lab.cuda import toolkit
 from warplens_lab.cuda.checking import check_cuda
 from warplens_lab.cuda.request import CudaRequest

@@ -16,13 +16,13 @@ from support import ROOT, write_trace
 from support import kernel as kineto_kernel
 from warplens.hardware import gpu_named
 from warplens.model.measured import LineSamples, Measured, MeasuredKernel
-from warplens_lab.checking import CheckResult, KernelCheck, suggestions_table, with_profiles
+from warplens_lab.checking.checks import CheckResult, KernelCheck, suggestions_table, with_profiles
+from warplens_lab.checking.measured_tables import measured_tables
 from warplens_lab.facts.machine import Instruction
 from warplens_lab.facts.records import Dot, KernelFacts, Line, Occupancy, SourcePlace
 from warplens_lab.measured.joining import KernelMeasurements, at_stake_us, joined
 from warplens_lab.measured.match import matched, named, nearest
 from warplens_lab.measured.statement_lines import statement_lines
-from warplens_lab.measured.tables import measured_tables
 from warplens_lab.measured.work import reported_work, traced_work
 from warplens_lab.suggesting.records import Suggestion
 

@@ -13,7 +13,7 @@ pytest.importorskip("triton")
 import warplens
 from launch_bundles import bundle, recorded, scale, softmax
 from warplens.cli import main
-from warplens_lab.comparing import compare_facts
+from warplens_lab.comparing.compilations import compare_facts
 from warplens_lab.opened.check import OpenedCheck
 from warplens_lab.proof.run_kernels import check_run
 from warplens_run.base.errors import UsageError

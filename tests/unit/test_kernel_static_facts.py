@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from warplens_lab.comparing import compare, regressions
+from warplens_lab.checking.config_ranking import rank_configs, ranking_table
+from warplens_lab.comparing.compilations import compare, regressions
 from warplens_lab.compiling import compiling
 from warplens_lab.compiling.compiling import Artefacts, CompileJob, compile_all, compile_many
 from warplens_lab.compiling.loading import LoadedKernel, load_kernel, parse_config
 from warplens_lab.compiling.targets import TARGETS
-from warplens_lab.config_ranking import rank_configs, ranking_table
 from warplens_lab.facts import KernelFacts, extract, facts_tables, load_facts, save_facts
 from warplens_lab.facts.browsing import line_frames
 from warplens_lab.facts.line_notes import marks

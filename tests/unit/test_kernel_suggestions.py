@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from warplens.model.targets import RowTarget
-from warplens_lab.checking import CheckResult, KernelCheck, effect, merged, suggestions_table
+from warplens_lab.checking.checks import CheckResult, KernelCheck, effect, merged, suggestions_table
 from warplens_lab.cli.check_text import check_lines
+from warplens_lab.comparing.verdicts import FactDifference
 from warplens_lab.compiling import compiling
 from warplens_lab.compiling.compiling import CompileJob, compile_many
 from warplens_lab.compiling.loading import load_kernel
@@ -24,7 +25,6 @@ from warplens_lab.facts.tables import facts_tables
 from warplens_lab.suggesting.counterfactual import Change, Counterfactual
 from warplens_lab.suggesting.free_constants import free_constants
 from warplens_lab.suggesting.suggestions import suggest
-from warplens_lab.verdicts import FactDifference
 
 PERSISTENT = """\
 import triton, triton.language as tl

@@ -16,13 +16,13 @@ from warplens.hardware import gpu_named
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.source_grids import Tile, grid_with
 from warplens.proof.experiments.unit_edits import NoExperiment
+from warplens_lab.comparing.verdicts import FactDifference
 from warplens_lab.facts.records import KernelFacts
 from warplens_lab.proof.kernel_checks import CheckedKernel, check_kernels, target_of
 from warplens_lab.proof.kernel_suggestions import suggested_experiments
 from warplens_lab.proof.launch_changes import KernelSources, change_text, changed_launch, with_first_lines
 from warplens_lab.suggesting.counterfactual import Change, Counterfactual
 from warplens_lab.suggesting.records import Suggestion
-from warplens_lab.verdicts import FactDifference
 from warplens_run.formats import proof_plan as plan_file
 from warplens_run.formats.proof_plan import ProofPlan
 from warplens_run.formats.replay_plan import KernelSource, SourceKernel, TracedGpu, Unit

@@ -30,10 +30,11 @@ from warplens.outputs.html.tables import pack_table
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.tabular import csv_bytes, parquet_bytes
 from warplens.outputs.workbook import workbook_bytes
-from warplens_lab.checking import CheckResult, KernelCheck, suggestions_table
-from warplens_lab.comparing import compare
+from warplens_lab.checking.checks import CheckResult, KernelCheck, suggestions_table
+from warplens_lab.checking.config_ranking import RankedConfig, ranking_table
+from warplens_lab.checking.measured_tables import measured_tables
+from warplens_lab.comparing.compilations import compare
 from warplens_lab.compiling.records import Config
-from warplens_lab.config_ranking import RankedConfig, ranking_table
 from warplens_lab.facts import facts_tables
 from warplens_lab.facts.records import (
     Access,
@@ -49,7 +50,6 @@ from warplens_lab.facts.records import (
     SourcePlace,
 )
 from warplens_lab.measured.joining import KernelMeasurements
-from warplens_lab.measured.tables import measured_tables
 from warplens_lab.suggesting.records import Suggestion
 from warplens_lab.tracing.tables import TABLES as TRACED_TABLES
 from warplens_run.formats.replay_result import empty_result, load

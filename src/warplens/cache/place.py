@@ -12,7 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from warplens import __version__, native_library
+from warplens import native_library
+from warplens_run import __version__
 from warplens_run.base.errors import UsageError
 from warplens_run.base.files import TEMPORARY_FOLDER, remove_folder
 from warplens_run.base.units import parse_bytes

@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from warplens import __version__
 from warplens.cli.config import apply_settings
 from warplens.cli.piped_inputs import pipes_as_files
 from warplens.cli.rank_choice import choose_rank, join_captures
-from warplens.cli.verbs import CLASSES, all_verbs, verb_named
+from warplens.cli.verbs import PLACES
+from warplens_run import __version__
 from warplens_run.base.errors import WarplensError
 from warplens_run.cli.ending import EXPECTED, fail, failed, flushed, stdout_failed
 from warplens_run.cli.printing import note, print_out
@@ -78,16 +78,15 @@ def entry() -> None:
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    asked = words[0] if words and words[0] in CLASSES else None
-    verbs = (verb_named(asked),) if asked is not None else ()
-    return build_parser(asked).parse_args(with_implied_verb(words, verbs))
+    words = with_implied_verb(words, PLACES)
+    return build_parser(words).parse_args(words)
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the verb that was parsed; an expected failure is one line and an exit code."""
     verb: Verb | None = args.verb
     if verb is None:
-        build_parser().print_help()
+        build_parser(()).print_help()
         return 2
     _tune_process(verb)
     try:
@@ -134,8 +133,8 @@ def _tune_process(verb: Verb) -> None:
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
-def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
-    """The options of every verb, or of the asked one alone: to load all takes 30 ms, which each command would pay."""
+def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """The options of the verbs that the words name, which loads these verbs; without words those of all."""
     parser = VerbParser(
         prog="warplens",
         description=DESCRIPTION,
@@ -144,8 +143,7 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_VersionAction, nargs=0, help="show program's version number and exit")
     parser.set_defaults(verb=None)
-    verbs = all_verbs() if asked is None else (verb_named(asked),)
-    add_verbs(parser, verbs, dest="verb_name", metavar="VERB")
+    add_verbs(parser, PLACES, words, dest="verb_name", metavar="VERB")
     return parser
 
 

@@ -1,6 +1,6 @@
 """`CodedRule`: a check with a stable code, the numbers that decide when it fires, and its explanation.
 
-The rules on traces (`advice/`, WL codes) and on kernels (`kernel_lab/suggesting/`, WK codes) are `RuleSet`s.
+The rules on traces (`advice/`, WL codes) and on kernels (`warplens_lab/suggesting/`, WK codes) are `RuleSet`s.
 """
 
 from __future__ import annotations

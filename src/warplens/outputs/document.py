@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from warplens.model.scene import Scene
     from warplens.model.table import Table
     from warplens.model.targets import Target
-    from warplens_lab.scenes.kernel_code import KernelCode
-    from warplens_lab.scenes.kernel_scene import KernelScene
-    from warplens_lab.scenes.layout_scene import LayoutScene
 
 
 DocumentKind = Literal["report", "diff", "gantt", "paths", "job", "kernel_trace", "kernel_code", "layout"]
@@ -77,7 +74,7 @@ class Document:
     kind: DocumentKind = "report"
     """What it is; the registry of outputs has a page for each kind."""
     headline: Sequence[str] = ()
-    page: Callable[[], KernelScene | KernelCode | LayoutScene] | None = None
+    page: Callable[[], object] | None = None
     """What the pages of kernels show instead of tables: traced launches, compiled kernels, or layouts of tiles."""
     paths: Callable[[], CallPaths] | None = None
     """Sums by call path, where what was opened has them."""

@@ -6,14 +6,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
+from warplens import lab
 from warplens.outputs.document import Document, DocumentKind
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.tabular import csv_bytes, parquet_bytes, safe_csv_bytes
 from warplens_run.base.errors import UsageError
-
-Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
@@ -55,25 +53,10 @@ def _report_page(document: Document) -> bytes:
     return _themed(document, page_bytes(document))
 
 
-def _kernel_trace_page(document: Document) -> bytes:
-    from warplens_lab.pages.kernel_page import kernel_page_bytes
-    from warplens_lab.scenes.kernel_scene import KernelScene
-
-    return _themed(document, kernel_page_bytes(_content(document, KernelScene)))
-
-
-def _kernel_code_page(document: Document) -> bytes:
-    from warplens_lab.pages.code_page import code_page_bytes
-    from warplens_lab.scenes.kernel_code import KernelCode
-
-    return _themed(document, code_page_bytes(_content(document, KernelCode)))
-
-
-def _layout_page(document: Document) -> bytes:
-    from warplens_lab.pages.layout_page import layout_page_bytes
-    from warplens_lab.scenes.layout_scene import LayoutScene
-
-    return _themed(document, layout_page_bytes(_content(document, LayoutScene)))
+def _lab_page(document: Document) -> bytes:
+    content = document.page() if document.page is not None else None
+    make: Callable[[object], bytes] = lab.loaded(lab.PAGES[document.kind])
+    return _themed(document, make(content))
 
 
 def _workbook(document: Document) -> bytes:
@@ -102,13 +85,6 @@ def _hatchet(document: Document) -> bytes:
     return hatchet_bytes(document.paths())
 
 
-def _content(document: Document, wanted: type[Content]) -> Content:
-    content = document.page() if document.page is not None else None
-    if not isinstance(content, wanted):
-        raise TypeError(f"a document of kind {document.kind} holds {type(content).__name__}, not {wanted.__name__}")
-    return content
-
-
 def _page(kind: DocumentKind, writes: str, render: Callable[[Document], bytes] = _report_page) -> Output:
     return Output("html", ".html", writes, render, kind=kind)
 
@@ -119,9 +95,9 @@ PAGES = (
     _page("gantt", "a page of the timeline alone"),
     _page("paths", "a page of call paths and tables"),
     _page("job", "a page of many ranks: timelines, heat maps and every table"),
-    _page("kernel_trace", "a page of traced launches, program by program", _kernel_trace_page),
-    _page("kernel_code", "a page of Python next to the compiler's texts", _kernel_code_page),
-    _page("layout", "a page of tiles side by side: threads, banks, conflicts", _layout_page),
+    _page("kernel_trace", "a page of traced launches, program by program", _lab_page),
+    _page("kernel_code", "a page of Python next to the compiler's texts", _lab_page),
+    _page("layout", "a page of tiles side by side: threads, banks, conflicts", _lab_page),
 )
 OUTPUTS = (
     *PAGES,

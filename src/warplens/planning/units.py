@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from warplens import lab
 from warplens.analyses.units.calls import OP, TRITON, UnitCalls, unit_calls
 from warplens.analyses.units.launch_api import TRITON as TRITON_SOURCE
 from warplens.analyses.units.launch_api import api_of
@@ -33,7 +34,6 @@ from warplens.planning.schemas import OpSchema, parse_schema
 from warplens.planning.shards import Sharding, shardings
 from warplens.planning.triton_units import triton_arguments, triton_kernel
 from warplens.planning.zeros import with_zeros, zero_fills
-from warplens_lab.planning.launched_units import launched_unit
 from warplens_run.base.units import is_whole_number
 from warplens_run.formats.replay_plan import REFUSED, Argument, Kernel, Storage, Times, Unit
 from warplens_run.replay.op_rules import hazard
@@ -126,7 +126,8 @@ def _unit(source: UnitInputs, row: UnitRow, name: str, pieces: pl.DataFrame, tot
     )
     try:
         if row.launch >= 0:
-            return launched_unit(unit, row.launch, source.context, is_certain=row.unit not in source.uncertain)
+            make: Callable[..., Unit] = lab.loaded(lab.UNITS)
+            return make(unit, row.launch, source.context, is_certain=row.unit not in source.uncertain)
         return _with_arguments(unit, source, row)
     except NotReplayable as refusal:
         return replace(unit, status=REFUSED, reason=str(refusal))

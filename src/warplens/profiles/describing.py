@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from warplens import lab
 from warplens.analyses.quality import inferred_family
 from warplens.analyses.time.gaps import CAUSES
 from warplens.analyses.time.phases import MEANINGS as PHASES
@@ -100,7 +101,6 @@ def explanations(codes: Collection[str]) -> dict[str, str]:
         texts |= {code: MEMORY_RULES.explain(code) for code in others if code in MEMORY_RULES}
         texts |= {code: JOB_RULES.explain(code) for code in others if code in JOB_RULES}
     if any(code.startswith("WK") for code in others):
-        from warplens_lab.suggesting.rules import RULES as KERNEL_RULES
-
-        texts |= {code: KERNEL_RULES.explain(code) for code in others if code in KERNEL_RULES}
+        of_kernels = lab.loaded(lab.RULES)
+        texts |= {code: of_kernels.explain(code) for code in others if code in of_kernels}
     return texts

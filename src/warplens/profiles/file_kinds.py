@@ -9,8 +9,7 @@ from warplens.readers.memory_snapshot import is_snapshot
 from warplens.readers.shared.file_head import head_of
 
 HEAD_BYTES = 4096
-KERNEL_FACTS = "warplens kernel facts"
-KERNEL_TRACE = "warplens kernel trace"
+KERNEL_TRACE = "warplens kernel trace"  # a zip archive, which declares nothing: `lab` says what opens it
 REPLAY_RESULT = "warplens-replay-result"
 REPLAY_PLAN = "warplens-replay-plan"
 PROOF_PLAN = "warplens-proof-plan"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from warplens_lab.cli.check import CheckVerb
-from warplens_lab.cli.diff import DiffFactsVerb
-from warplens_lab.cli.layout import LayoutVerb
-from warplens_lab.cli.puzzles import PuzzlesVerb
-from warplens_lab.cli.trace import TraceVerb
-from warplens_run.cli.verb import VerbGroup
+from typing import ClassVar
+
+from warplens_run.cli.verb import Place, VerbGroup
 
 
 class KernelVerb(VerbGroup):
@@ -25,4 +22,22 @@ class KernelVerb(VerbGroup):
     """
 
     name = "kernel"
-    verbs = (CheckVerb(), TraceVerb(), DiffFactsVerb(), LayoutVerb(), PuzzlesVerb())
+    places: ClassVar = {
+        "check": Place(
+            "warplens_lab.cli.check", "CheckVerb", "Compile for GPUs that are not here: facts and suggestions"
+        ),
+        "trace": Place(
+            "warplens_lab.cli.trace", "TraceVerb", "Run a script's kernels in the interpreter: what each program does"
+        ),
+        "diff": Place("warplens_lab.cli.diff", "DiffFactsVerb", "Compare the facts of two compilations"),
+        "layout": Place(
+            "warplens_lab.cli.layout",
+            "LayoutVerb",
+            "Show which thread holds which element of a tile, and which bank serves it",
+        ),
+        "puzzles": Place(
+            "warplens_lab.cli.puzzles",
+            "PuzzlesVerb",
+            "Learn Triton: exercises from a vector sum to attention, each with a checker that explains what is wrong",
+        ),
+    }

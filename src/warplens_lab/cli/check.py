@@ -26,8 +26,8 @@ from warplens_run.cli.verb import Verb
 if TYPE_CHECKING:
     from warplens.model.measured import Measured
     from warplens.model.table import Table
-    from warplens_lab.checking import CheckResult
-    from warplens_lab.compile_request import CompileRequest
+    from warplens_lab.checking.checks import CheckResult
+    from warplens_lab.compiling.request import CompileRequest
     from warplens_lab.opened.check import OpenedCheck
 
 
@@ -53,7 +53,7 @@ class CheckVerb(Verb):
         add_options(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens_lab.checking import check_kernels, merged
+        from warplens_lab.checking.checks import check_kernels, merged
         from warplens_lab.cuda.request import is_cuda
         from warplens_lab.opened.check import OpenedCheck
 
@@ -168,8 +168,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _request(args: argparse.Namespace, profiles: Sequence[Measured]) -> CompileRequest:
-    from warplens_lab.compile_request import CompileRequest
     from warplens_lab.compiling.records import ScriptLimits
+    from warplens_lab.compiling.request import CompileRequest
 
     targets = target_of(args, profiles)
     return CompileRequest(
@@ -192,7 +192,7 @@ def _sweep(args: argparse.Namespace, request: CompileRequest) -> int:
     """The configs that are given, else those of the kernels' autotuners."""
     from dataclasses import replace
 
-    from warplens_lab.config_ranking import ranking_tables
+    from warplens_lab.checking.config_ranking import ranking_tables
 
     with script_progress() as progress:
         tables = ranking_tables(request, note, progress)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from warplens_lab.checking import CheckResult, KernelCheck, suggestions_table
-from warplens_lab.measured.tables import kernel_measured
+from warplens_lab.checking.checks import CheckResult, KernelCheck, suggestions_table
+from warplens_lab.checking.measured_tables import kernel_measured
 
 OF_THE_CHECK = ("kernel", "target", "config")
 """Columns of the suggestions that the object around them has."""

@@ -13,7 +13,7 @@ from warplens_run.base.errors import UsageError
 from warplens_run.cli.printing import print_line, print_out, width
 
 if TYPE_CHECKING:
-    from warplens_lab.checking import CheckResult
+    from warplens_lab.checking.checks import CheckResult
     from warplens_lab.opened.check import OpenedCheck
 
 SHOWN = (
@@ -31,11 +31,11 @@ def is_run(text: str) -> bool:
 
 
 def checked_run(path: str, *, allow_source: bool, target: str = "", most: int | None = None) -> CheckResult:
-    import warplens
+    from warplens.api import open as open_profile
     from warplens_lab.proof.run_kernels import check_run
 
     with progress(f"reading {path}", Path(path)):
-        profile = warplens.open(path).with_timeline()
+        profile = open_profile(path).with_timeline()
     with spinner("compiling the run's Triton kernels; each takes some seconds", is_slow=allow_source):
         return check_run(profile.workspace, Path(path), allow_source=allow_source, target=target, most=most)
 

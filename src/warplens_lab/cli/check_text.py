@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from warplens_run.base.units import format_bytes, format_count, format_flop, format_us
 
 if TYPE_CHECKING:
-    from warplens_lab.checking import CheckResult, KernelCheck
+    from warplens_lab.checking.checks import CheckResult, KernelCheck
     from warplens_lab.facts.records import Access, KernelFacts, Occupancy
     from warplens_lab.measured.joining import KernelMeasurements
     from warplens_lab.suggesting.records import Suggestion
@@ -62,7 +62,7 @@ def _grids(check: KernelCheck) -> str:
 
 
 def _suggestion(suggestion: Suggestion, stake_us: float | None, width: int) -> Iterator[str]:
-    from warplens_lab.checking import effect
+    from warplens_lab.checking.checks import effect
 
     at = f"  {suggestion.place}" if suggestion.places else ""
     stake = f"  (≤ {format_us(stake_us)} at stake)" if stake_us is not None else ""
@@ -110,7 +110,7 @@ def _limits(measured: KernelMeasurements) -> Iterator[str]:
 def _waits(check: KernelCheck, measured: KernelMeasurements, width: int) -> Iterator[str]:
     if not measured.samples:
         return
-    from warplens_lab.measured.tables import line_code, stalls_text, whole_kernel
+    from warplens_lab.checking.measured_tables import line_code, stalls_text, whole_kernel
 
     whole = whole_kernel(measured)
     lines = "" if measured.has_lines else ", not by line"

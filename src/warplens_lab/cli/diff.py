@@ -41,7 +41,7 @@ class DiffFactsVerb(Verb):
 
         import polars as pl
 
-        from warplens_lab.comparing import compare_files, regressions
+        from warplens_lab.comparing.compilations import compare_files, regressions
 
         if is_run(args.before) and not args.before.endswith(".json"):
             tables = compare_runs(args)
@@ -65,7 +65,7 @@ class DiffFactsVerb(Verb):
 
 def compare_runs(args: argparse.Namespace) -> list[Table]:
     """The kernels of two recorded runs, with their mean times."""
-    from warplens_lab.comparing import compare_facts
+    from warplens_lab.comparing.compilations import compare_facts
 
     before, after = (checked_run(path, allow_source=args.allow_source) for path in (args.before, args.after))
     return compare_facts(

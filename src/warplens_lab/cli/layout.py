@@ -18,7 +18,7 @@ from warplens_run.cli.verb import Verb
 if TYPE_CHECKING:
     from warplens_lab.layouts.accesses import AccessOptions
     from warplens_lab.layouts.exploring import Exploration
-    from warplens_lab.layouts.opening import Choice
+    from warplens_lab.opened.shared_layouts import Choice
 
 SHOWN = ("bank", "offset", "thread", "lane", "warp", "register")
 MOST_CHOICES = 12
@@ -151,7 +151,7 @@ def _sizes(text: str, option: str) -> tuple[int, ...]:
 def _choices(args: argparse.Namespace, source: str) -> list[Choice]:
     from pathlib import Path
 
-    from warplens_lab.layouts.opening import choices_of_facts, choices_of_trace
+    from warplens_lab.opened.shared_layouts import choices_of_facts, choices_of_trace
 
     if source.endswith(".wkt"):
         from warplens_lab.tracing import load
@@ -161,8 +161,8 @@ def _choices(args: argparse.Namespace, source: str) -> list[Choice]:
         from warplens_lab.facts.saving import load_facts
 
         return choices_of_facts(load_facts(Path(source)))
-    from warplens_lab.checking import check_kernels
-    from warplens_lab.compile_request import DEFAULT_TARGETS, CompileRequest
+    from warplens_lab.checking.checks import check_kernels
+    from warplens_lab.compiling.request import DEFAULT_TARGETS, CompileRequest
 
     checked = check_kernels(CompileRequest(source, args.signature, targets=args.target or DEFAULT_TARGETS), note)
     for check in checked.checks:
@@ -172,7 +172,7 @@ def _choices(args: argparse.Namespace, source: str) -> list[Choice]:
 
 
 def _picked(choices: Sequence[Choice], args: argparse.Namespace, source: str) -> Choice:
-    from warplens_lab.layouts.opening import chosen
+    from warplens_lab.opened.shared_layouts import chosen
 
     choice = chosen(choices, args.pick, source)
     if len(choices) > 1 and args.pick is None:

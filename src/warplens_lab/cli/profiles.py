@@ -14,7 +14,7 @@ from warplens_run.cli.printing import note
 
 if TYPE_CHECKING:
     from warplens.model.measured import Measured
-    from warplens_lab.checking import CheckResult
+    from warplens_lab.checking.checks import CheckResult
     from warplens_lab.tracing import KernelTrace
 
 DEFAULT_TARGET = "sm90"
@@ -51,9 +51,9 @@ def opened_profiles(args: argparse.Namespace) -> list[Measured]:
 
 def _measured(path: str) -> Measured:
     with progress(f"reading {path}", Path(path)):
-        import warplens
+        from warplens.api import open as open_profile
 
-        return warplens.open(path).measured()
+        return open_profile(path).measured()
 
 
 def target_of(args: argparse.Namespace, profiles: Sequence[Measured]) -> str:
@@ -75,7 +75,7 @@ def card_of(args: argparse.Namespace, profiles: Sequence[Measured], target: str)
 
 
 def joined_with(checked: CheckResult, profiles: Sequence[Measured], args: argparse.Namespace) -> CheckResult:
-    from warplens_lab.checking import with_profiles
+    from warplens_lab.checking.checks import with_profiles
 
     if not profiles:
         return checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from warplens.cli.options import add_theme
 from warplens.cli.rows import print_json
@@ -14,7 +14,7 @@ from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.base.files import check_file
 from warplens_run.cli.options import add_force, add_json, add_output, add_top, positive
 from warplens_run.cli.printing import print_err, print_out, width
-from warplens_run.cli.verb import Verb, VerbGroup
+from warplens_run.cli.verb import Place, Verb, VerbGroup
 
 if TYPE_CHECKING:
     from warplens_lab.puzzles.child import Answer, AnswerResult
@@ -240,5 +240,21 @@ class PuzzlesVerb(VerbGroup):
     """
 
     name = "puzzles"
-    verbs = (ListPuzzlesVerb(), StartPuzzlesVerb(), CheckPuzzlesVerb(), HintVerb(), SolutionVerb())
-    default = verbs[0]
+    places: ClassVar = {
+        "list": Place(
+            "warplens_lab.cli.puzzles", "ListPuzzlesVerb", "List the exercises, and which of them a folder has solved"
+        ),
+        "start": Place(
+            "warplens_lab.cli.puzzles",
+            "StartPuzzlesVerb",
+            "Write a file for each exercise: its statement, and a kernel to complete",
+        ),
+        "check": Place(
+            "warplens_lab.cli.puzzles",
+            "CheckPuzzlesVerb",
+            "Run answers and explain the first thing that is wrong; the files are imported, which runs them",
+        ),
+        "hint": Place("warplens_lab.cli.puzzles", "HintVerb", "Show a hint for one exercise"),
+        "solution": Place("warplens_lab.cli.puzzles", "SolutionVerb", "Show the reference solution of one exercise"),
+    }
+    default = "list"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from warplens_lab.checking import KernelCheck
+from warplens_lab.checking.checks import KernelCheck
 from warplens_lab.facts.records import KernelFacts
 from warplens_lab.measured.joining import KernelMeasurements
 from warplens_lab.scenes.kernel_code import CodeFact

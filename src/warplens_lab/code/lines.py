@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from warplens_lab.checking import KernelCheck
+from warplens_lab.checking.checks import KernelCheck
 from warplens_lab.compiling.targets import TARGETS
 from warplens_lab.facts.browsing import users_frames
 from warplens_lab.facts.instruction_classes import counted

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from warplens_lab.checking import CheckResult, KernelCheck
+from warplens_lab.checking.checks import CheckResult, KernelCheck
 from warplens_lab.code.facts import code_facts
 from warplens_lab.code.lines import code_lines
 from warplens_lab.code.sources import sources

@@ -35,6 +35,7 @@ from warplens_lab.compiling.records import (
     write_record,
 )
 from warplens_lab.compiling.toolchain import source_of, tool
+from warplens_run.base.own_code import FOLDERS
 from warplens_run.processes.parent import Parent
 
 TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
@@ -113,7 +114,7 @@ def _described(function: Any, configs: list[Any], heuristics: list[str]) -> Kern
 
 def _own_files() -> list[str]:
     """The files that the kernel may depend on: every imported one that is not installed."""
-    roots = (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2])
+    roots = (Path(sys.prefix), Path(sys.base_prefix), *map(Path, FOLDERS))
     installed = tuple(f"{root.resolve()}{os.sep}" for root in roots)
     imported = {_resolved(str(file)) for m in list(sys.modules.values()) if (file := getattr(m, "__file__", None))}
     outside = [f for f in imported if not f.startswith(installed)]

@@ -20,11 +20,10 @@ from warplens_lab.compiling.stand_in_driver import GpuRequest
 from warplens_lab.compiling.statements import statement_at
 from warplens_lab.compiling.triton_version import failure_hint
 from warplens_run.base.errors import WarplensError
-from warplens_run.processes.child import HOME
+from warplens_run.base.own_code import FOLDERS
 
 INSTALLED: Final = ("site-packages", "dist-packages")
-NOT_THE_USERS: Final = (str(Path(sysconfig.get_path("stdlib")).resolve()), str(HOME / "warplens"))
-"""How the paths of Python's own files begin, and those of our packages."""
+NOT_THE_USERS: Final = (str(Path(sysconfig.get_path("stdlib")).resolve()), *FOLDERS)
 _PROGRAM: Final = re.compile(r"program \([\d, ]+\): ")
 _NUMBERS: Final = re.compile(r"\[[-+\d.,\s\[\]einfaTrulsFN]{40,}\]")
 MOST_OF_STATEMENT: Final = 160
@@ -135,7 +134,7 @@ def _users_lines(error: BaseException, script: Path) -> list[tuple[Path, int]]:
 
 
 def _is_users(file: Path) -> bool:
-    installed = any(part in INSTALLED for part in file.parts) or str(file).startswith(NOT_THE_USERS)
+    installed = any(part in INSTALLED for part in file.parts) or any(map(file.is_relative_to, NOT_THE_USERS))
     return not installed and file.is_file()
 
 

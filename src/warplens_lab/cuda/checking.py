@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from warplens_lab.checking import CheckResult, KernelCheck
+from warplens_lab.checking.checks import CheckResult, KernelCheck
 from warplens_lab.cuda.compiling import CudaCompilation, compile_cuda
 from warplens_lab.cuda.constants import Constants, number
 from warplens_lab.cuda.facts import cuda_facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from warplens_lab.compile_request import DEFAULT_TARGETS
+from warplens_lab.compiling.request import DEFAULT_TARGETS
 from warplens_lab.compiling.targets import CompileTarget, parse_targets
 from warplens_lab.cuda.source import SEPARATOR, SUFFIXES
 from warplens_run.base.errors import UsageError

@@ -11,15 +11,15 @@ from warplens.model.finding import Finding, ranked
 from warplens.model.table_entry import TableEntry
 from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, bound
-from warplens_lab.checking import CheckResult, KernelCheck, suggestions_table
+from warplens_lab.checking.checks import CheckResult, KernelCheck, suggestions_table
+from warplens_lab.checking.measured_tables import kernel_measured, kernel_stalls
+from warplens_lab.checking.run_table import kernel_run
 from warplens_lab.code.view import kernel_code
 from warplens_lab.compiling.targets import TARGETS
 from warplens_lab.facts.records import KernelFacts
 from warplens_lab.facts.saving import load_facts
 from warplens_lab.facts.tables import FACT_TABLES
 from warplens_lab.measured.autotune_table import kernel_autotune
-from warplens_lab.measured.run_table import kernel_run
-from warplens_lab.measured.tables import kernel_measured, kernel_stalls
 from warplens_lab.suggesting.records import Suggestion
 from warplens_lab.suggesting.rules import RULES
 from warplens_lab.suggesting.suggestions import suggest

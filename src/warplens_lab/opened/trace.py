@@ -102,7 +102,7 @@ class OpenedKernelTrace(TablesOnDemand):
         return kernel_scene(self.trace)
 
 
-def open_kernel_trace(path: Path) -> OpenedKernelTrace:
+def open_kernel_trace(path: Path, card: str = "") -> OpenedKernelTrace:
     return OpenedKernelTrace(trace_file.load(path), str(path))
 
 

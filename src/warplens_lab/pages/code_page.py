@@ -6,13 +6,14 @@ from dataclasses import fields
 
 from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.page import assembled
-from warplens.outputs.html.records import CodeHeader, PackedCheck, PackedText
+from warplens_lab.pages import ASSETS
+from warplens_lab.pages.records import CodeHeader, PackedCheck, PackedText
 from warplens_lab.scenes.kernel_code import CodeCheck, CodeText, CompilationFacts, KernelCode
 
 
 def code_page_bytes(code: KernelCode) -> bytes:
     """Compilations as a page. Text of theirs is only in the data, which is base64: none of it can become markup."""
-    return assembled(f"{code.title} – compiled", "code", packed_code(code))
+    return assembled(f"{code.title} – compiled", "code", packed_code(code), assets=ASSETS)
 
 
 def packed_code(code: KernelCode) -> bytes:

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.page import assembled
-from warplens.outputs.html.records import (
-    ColumnSpec,
+from warplens.outputs.html.records import ColumnSpec
+from warplens_lab.pages import ASSETS
+from warplens_lab.pages.records import (
     KernelHeader,
     PackedEvents,
     PackedLaunch,
@@ -40,7 +41,7 @@ STEADY: Final = ("program", "base")
 
 def kernel_page_bytes(scene: KernelScene) -> bytes:
     """A scene as a page. Text of the trace is only in the data, which is base64: none of it can become markup."""
-    return assembled(scene.title, "kernel", packed_scene(scene))
+    return assembled(scene.title, "kernel", packed_scene(scene), assets=ASSETS)
 
 
 def packed_scene(scene: KernelScene) -> bytes:

@@ -7,13 +7,14 @@ from typing import Any
 
 from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.page import assembled
-from warplens.outputs.html.records import LayoutHeader, PackedLayoutAccess, PackedLayoutPanel
+from warplens_lab.pages import ASSETS
+from warplens_lab.pages.records import LayoutHeader, PackedLayoutAccess, PackedLayoutPanel
 from warplens_lab.scenes.layout_scene import LayoutAccess, LayoutAccessFacts, LayoutPanel, LayoutPanelFacts, LayoutScene
 
 
 def layout_page_bytes(scene: LayoutScene) -> bytes:
     """Tiles as a page. What a user wrote is only in the data, which is base64: none of it can become markup."""
-    return assembled(f"{scene.title} – layout", "layout", packed_layouts(scene))
+    return assembled(f"{scene.title} – layout", "layout", packed_layouts(scene), assets=ASSETS)
 
 
 def packed_layouts(scene: LayoutScene) -> bytes:

@@ -13,11 +13,11 @@ from warplens.hardware import Gpu
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.source_grids import kernel_definition
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens_lab.checking import KernelCheck, check_launches
-from warplens_lab.compile_request import CompileRequest
+from warplens_lab.checking.checks import KernelCheck, check_launches
 from warplens_lab.compiling.launching import ScriptLaunch
 from warplens_lab.compiling.loading import SEPARATOR, LoadedKernel, load_kernel
 from warplens_lab.compiling.records import Parameter
+from warplens_lab.compiling.request import CompileRequest
 from warplens_lab.compiling.signature import CONSTEXPR, DIVISOR, KernelArgument, Signature, number_argument
 from warplens_lab.compiling.specialising import DTYPES
 from warplens_lab.compiling.targets import TARGETS

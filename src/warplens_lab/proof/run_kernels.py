@@ -14,7 +14,7 @@ from warplens.planning.context import context_of
 from warplens.proof.experiments.call_runs import RecordedCalls
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens_lab.checking import CheckResult, KernelCheck
+from warplens_lab.checking.checks import CheckResult, KernelCheck
 from warplens_lab.compiling.targets import TARGETS
 from warplens_lab.measured.autotune_table import TunedConfig
 from warplens_lab.measured.joining import KernelMeasurements

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from warplens_lab.comparing import differences
+from warplens_lab.comparing.compilations import differences
+from warplens_lab.comparing.verdicts import FactDifference
 from warplens_lab.compiling.compiling import CompileJob, compile_all
 from warplens_lab.compiling.loading import LoadedKernel
 from warplens_lab.compiling.records import OptionValue
@@ -13,7 +14,6 @@ from warplens_lab.compiling.signature import DIVISOR, Signature
 from warplens_lab.compiling.targets import CompileTarget
 from warplens_lab.facts import extract
 from warplens_lab.facts.records import KernelFacts
-from warplens_lab.verdicts import FactDifference
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import ClassVar, Final
 
 from warplens_run import __version__
 from warplens_run.cli.ending import EXPECTED, failed, flushed
-from warplens_run.cli.energy import EnergyVerb
-from warplens_run.cli.profile import ProfileVerb
-from warplens_run.cli.prove_run import RunProofVerb
-from warplens_run.cli.prove_show import ShowProofVerb
-from warplens_run.cli.replay_run import RunVerb
 from warplens_run.cli.streams import prepare_streams
-from warplens_run.cli.try_fixes import TryVerb
-from warplens_run.cli.verb import HelpText, Verb, VerbGroup, VerbParser, add_verbs
-from warplens_run.cli.workload import WorkloadVerb
+from warplens_run.cli.verb import HelpText, Place, Verb, VerbGroup, VerbParser, add_verbs
+from warplens_run.cli.verbs import PROGRAMS, PROVE_RUN, PROVE_SHOW, REPLAY_RUN
 
 DESCRIPTION = "Warplens' runner: records programs, and runs plans on a GPU."
 EPILOG = """examples:
@@ -35,19 +30,23 @@ class ReplayRunner(VerbGroup):
     """Run a plan that `warplens replay plan` made."""
 
     name = "replay"
-    verbs = (RunVerb(),)
+    places: ClassVar = {"run": REPLAY_RUN}
 
 
 class ProveRunner(VerbGroup):
     """Run a plan that `warplens prove plan` made, and show what was measured."""
 
     name = "prove"
-    verbs = (RunProofVerb(), ShowProofVerb())
+    places: ClassVar = {"run": PROVE_RUN, "show": PROVE_SHOW}
 
 
-VERBS: tuple[Verb, ...] = (
-    ProfileVerb(), WorkloadVerb(), TryVerb(), EnergyVerb(), ReplayRunner(), ProveRunner(),
-)  # fmt: skip
+PLACES: Final = {
+    **PROGRAMS,
+    "replay": Place("warplens_run.cli.main", "ReplayRunner", "Run a plan that `warplens replay plan` made"),
+    "prove": Place(
+        "warplens_run.cli.main", "ProveRunner", "Run a plan that `warplens prove plan` made, and show what was measured"
+    ),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,8 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = VerbParser(prog="warplens_run", description=DESCRIPTION, epilog=EPILOG, formatter_class=HelpText)
     parser.add_argument("--version", action="version", version=f"warplens_run {__version__}")
     parser.set_defaults(verb=None)
-    add_verbs(parser, VERBS, dest="verb_name", metavar="VERB")
-    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    words = sys.argv[1:] if argv is None else argv
+    add_verbs(parser, PLACES, words, dest="verb_name", metavar="VERB")
+    args = parser.parse_args(words)
     if args.verb is None:
         parser.print_help()
         return 2

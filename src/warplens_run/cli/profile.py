@@ -232,11 +232,11 @@ def _is_workload(words: list[str]) -> bool:
 def _workload(words: list[str]) -> Program:
     from warplens_run.capture.launch import Program
     from warplens_run.cli.verb import VerbParser, add_verbs
-    from warplens_run.cli.workload import WorkloadVerb
+    from warplens_run.cli.verbs import PROGRAMS
 
     # Parsed now, so that errors in them are reported before anything is recorded.
     parser = VerbParser(prog="warplens")
-    add_verbs(parser, (WorkloadVerb(),), dest="verb_name", metavar="VERB")
+    add_verbs(parser, PROGRAMS, words, dest="verb_name", metavar="VERB")
     args = parser.parse_args(words)
     args.before = sys.argv[1 : -len(words)] if sys.argv[-len(words) :] == words else ["profile"]
     return Program(words[1], "import torch", lambda: int(args.verb.run(args)), is_own=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 from warplens_run.cli.printing import print_err, print_out, terminal_columns
 
@@ -39,19 +40,39 @@ class Verb(Protocol):
     def run(self, args: argparse.Namespace) -> int: ...
 
 
+class Place(NamedTuple):
+    """Where a verb is, and the line about it in a list. It is loaded when it is asked for, with all it uses."""
+
+    module: str
+    class_name: str
+    help: str
+
+    def verb(self) -> Verb:
+        return cast(Verb, getattr(import_module(self.module), self.class_name)())
+
+
 class VerbGroup(Verb):
     """A verb that only has verbs of its own, such as `kernel` and `replay`."""
 
-    verbs: ClassVar[tuple[Verb, ...]]
-    default: ClassVar[Verb | None] = None
+    places: ClassVar[Mapping[str, Place]]
+    default: ClassVar[str] = ""
     """What runs where none of them is named."""
     implied: ClassVar[str] = ""
     """The one of them that is meant where the first word names none: `warplens prove TRACE`."""
 
+    @property
+    def verbs(self) -> tuple[Verb, ...]:
+        return tuple(place.verb() for place in self.places.values())
+
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_verbs(parser, self.verbs, dest=f"{self.name}_action", metavar="ACTION", required=self.default is None)
-        if self.default is not None:
-            parser.set_defaults(**_defaults(self.default), verb=self.default)
+        self.add_actions(parser, None)
+
+    def add_actions(self, parser: argparse.ArgumentParser, words: Sequence[str] | None) -> None:
+        """As `add_verbs`, whose `words` these are."""
+        add_verbs(parser, self.places, words, dest=f"{self.name}_action", metavar="ACTION", required=not self.default)
+        if self.default:
+            verb = self.places[self.default].verb()
+            parser.set_defaults(**_defaults(verb), verb=verb)
 
     def run(self, args: argparse.Namespace) -> int:
         raise NotImplementedError  # argparse has chosen one of its verbs, or refused
@@ -135,35 +156,37 @@ def with_joined_sort(words: Sequence[str]) -> list[str]:
     return joined
 
 
-def with_implied_verb(words: Sequence[str], verbs: Sequence[Verb]) -> list[str]:
+def with_implied_verb(words: Sequence[str], places: Mapping[str, Place]) -> list[str]:
     """The words of a command, with the verb of a group that they leave out."""
-    group = next((verb for verb in verbs if words and verb.name == words[0]), None)
+    group = places[words[0]].verb() if words and words[0] in places else None
     if not isinstance(group, VerbGroup) or not group.implied or len(words) < 2:
         return list(words)
-    named = words[1] in {verb.name for verb in group.verbs} or words[1] in ("-h", "--help")
+    named = words[1] in group.places or words[1] in ("-h", "--help")
     return list(words) if named else [words[0], group.implied, *words[1:]]
 
 
 def add_verbs(
     parser: argparse.ArgumentParser,
-    verbs: Sequence[Verb],
+    places: Mapping[str, Place],
+    words: Sequence[str] | None,
     *,
     dest: str,
     metavar: str,
     required: bool = False,
 ) -> None:
-    """A parser per verb."""
+    """A parser per verb; of those that `words` do not name only the line of help. Without words, all of every verb."""
     actions = parser.add_subparsers(dest=dest, metavar=metavar, required=required)
-    for verb in verbs:
-        text = help_text(verb)
-        own = actions.add_parser(
-            verb.name,
-            help=text.splitlines()[0].rstrip("."),
-            description=text,
-            formatter_class=HelpText,
-        )
+    for name, place in places.items():
+        if words is not None and name not in words:
+            actions.add_parser(name, help=place.help)
+            continue
+        verb = place.verb()
+        own = actions.add_parser(name, help=place.help, description=help_text(verb), formatter_class=HelpText)
         own.set_defaults(verb=verb)
-        verb.add_arguments(own)
+        if isinstance(verb, VerbGroup):
+            verb.add_actions(own, words)
+        else:
+            verb.add_arguments(own)
 
 
 def help_text(verb: Verb) -> str:

@@ -17,10 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import warplens_run
+from warplens_run.base.own_code import HOME
 
-HOME: Final = Path(warplens_run.__file__).resolve().parents[1]
-"""The folder, or the one file, from which our packages are loaded. The program may change its directory later."""
 STUCK_SECONDS: Final = 10.0
 """A process that waits for a stuck driver cannot be ended, and is left after this time."""
 TAKES_PART: Final = ("RANK", "WORLD_SIZE")

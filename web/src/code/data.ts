@@ -1,4 +1,4 @@
-// The data of the page as outputs/html/code_page.py packs it; the texts of a compilation are read when it is shown.
+// The data of the page as warplens_lab/pages/code_page.py packs it; the texts of a compilation are read when it is shown.
 import { readInts, unpack } from "../shared/blocks";
 import type { CodeHeader, CodeLine, CodePlace, CodeRemark, CodeSuggestion, PackedCheck, PackedText } from "../shared/generated/records";
 import { Listing } from "./listing";

@@ -1,4 +1,4 @@
-// The data of the page as outputs/html/kernel_page.py packs it; a launch's events are read when it is first shown.
+// The data of the page as warplens_lab/pages/kernel_page.py packs it; a launch's events are read when it is first shown.
 import { readInts, readNumbers, unpack } from "../shared/blocks";
 import type { ColumnSpec, KernelHeader, PackedLaunch, PackedMask, PackedPattern, PackedTensor } from "../shared/generated/records";
 

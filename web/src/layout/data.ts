@@ -1,4 +1,4 @@
-// The data of the page as outputs/html/layout_page.py packs it.
+// The data of the page as warplens_lab/pages/layout_page.py packs it.
 import { readInts, unpack } from "../shared/blocks";
 import type { LayoutHeader, PackedLayoutAccess, PackedLayoutPanel } from "../shared/generated/records";
 

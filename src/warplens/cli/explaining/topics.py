@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from warplens import lab
 from warplens.advice import RULES
 from warplens.advice.held_memory import MEMORY_RULES
 from warplens.advice.rank_rules import JOB_RULES
@@ -36,8 +37,6 @@ from warplens.ranks.digest import digest
 from warplens.ranks.job import Job
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.tables import JOB_TABLES
-from warplens_lab.cli.topics import kernel_tables, kernel_topic, list_kernel_topics
-from warplens_lab.suggesting.rules import RULES as KERNEL_RULES
 from warplens_run.formats.replay_result import empty_result
 
 USES = {
@@ -61,18 +60,21 @@ def list_topics() -> Iterator[str]:
     yield "finding codes: " + ", ".join(RULES.codes)
     yield "finding codes of memory: " + ", ".join(MEMORY_RULES.codes)
     yield "finding codes of jobs of many ranks: " + ", ".join(JOB_RULES.codes)
-    yield "codes of warplens kernel check: " + ", ".join(KERNEL_RULES.codes)
     yield "more: verdict, gpus (those whose limits are known), costs (families of FLOP and byte counts), config"
     yield "quality notes: " + ", ".join(MESSAGES)
     yield "kernel categories: " + ", ".join(category_names())
-    yield from list_kernel_topics()
+    yield from lab.loaded(lab.TOPICS)()
 
 
 def rule_topic(topic: str) -> Iterator[str]:
     code = topic.upper()
-    for rules in (RULES, MEMORY_RULES, JOB_RULES, KERNEL_RULES):
+    for rules in (RULES, MEMORY_RULES, JOB_RULES):
         if code in rules:
             yield f"{code}: {rules.explain(code)}"
+
+
+def lab_topic(topic: str) -> Iterator[str]:
+    yield from lab.loaded(lab.TOPIC)(topic)
 
 
 def quality_topic(topic: str) -> Iterator[str]:
@@ -172,13 +174,13 @@ def all_tables() -> list[Table]:
     of_memory = [entry(MemoryWork(MemoryHistory(()))) for entry in MEMORY_TABLES.values()]
     of_counters = [entry(profile.workspace) for entry in (*COUNTER_TABLES.values(), *RANGE_TABLES.values())]
     compared = compare_profiles(profile, profile).tables()
-    return [*own, *without_rows(), *of_memory, *of_counters, *compared, *of_job, *kernel_tables()]
+    return [*own, *without_rows(), *of_memory, *of_counters, *compared, *of_job, *lab.loaded(lab.TABLES)()]
 
 
 TOPICS = (
     verdict_topic,
     rule_topic,
-    kernel_topic,
+    lab_topic,
     quality_topic,
     timeline_topic,
     category_topic,

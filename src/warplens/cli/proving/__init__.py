@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from warplens.cli.proving.all_at_once import ProveAllVerb
-from warplens.cli.proving.plan import PlanProofVerb
-from warplens_run.cli.prove_run import RunProofVerb
-from warplens_run.cli.prove_show import ShowProofVerb
-from warplens_run.cli.verb import VerbGroup
+from typing import ClassVar
+
+from warplens_run.cli.verb import Place, VerbGroup
+from warplens_run.cli.verbs import PROVE_RUN, PROVE_SHOW
 
 
 class ProveVerb(VerbGroup):
@@ -19,5 +18,18 @@ class ProveVerb(VerbGroup):
     """
 
     name = "prove"
-    verbs = (PlanProofVerb(), RunProofVerb(), ShowProofVerb(), ProveAllVerb())
+    places: ClassVar = {
+        "plan": Place(
+            "warplens.cli.proving.plan",
+            "PlanProofVerb",
+            "Plan experiments for the findings of a trace: what to run before and after each change",
+        ),
+        "run": PROVE_RUN,
+        "show": PROVE_SHOW,
+        "all": Place(
+            "warplens.cli.proving.all_at_once",
+            "ProveAllVerb",
+            "Plan and run the experiments for a trace's findings, and advise with what was measured",
+        ),
+    }
     implied = "all"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from warplens.cli.replay.export_cpp import ExportCppVerb
-from warplens.cli.replay.plan import PlanVerb
-from warplens.cli.replay.script import ScriptVerb
-from warplens.cli.replay.show import ShowResultVerb
-from warplens_run.cli.replay_run import RunVerb
-from warplens_run.cli.verb import VerbGroup
+from typing import ClassVar
+
+from warplens_run.cli.verb import Place, VerbGroup
+from warplens_run.cli.verbs import REPLAY_RUN
 
 
 class ReplayVerb(VerbGroup):
@@ -21,4 +19,16 @@ class ReplayVerb(VerbGroup):
     """
 
     name = "replay"
-    verbs = (PlanVerb(), RunVerb(), ShowResultVerb(), ScriptVerb(), ExportCppVerb())
+    places: ClassVar = {
+        "plan": Place(
+            "warplens.cli.replay.plan", "PlanVerb", "Make a plan of a trace; needs neither PyTorch nor a GPU"
+        ),
+        "run": REPLAY_RUN,
+        "show": Place("warplens.cli.replay.show", "ShowResultVerb", "Show the tables of a result"),
+        "script": Place(
+            "warplens.cli.replay.script",
+            "ScriptVerb",
+            "Write one unit of a plan as a plain Python file: for a bug report or a notebook",
+        ),
+        "export-cpp": Place("warplens.cli.replay.export_cpp", "ExportCppVerb", "Write a plan as a C++ project"),
+    }

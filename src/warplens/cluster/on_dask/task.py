@@ -9,9 +9,9 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
-from warplens import __version__
 from warplens.cluster.attempt import attempt_by_name
 from warplens.cluster.records import Outcome
+from warplens_run import __version__
 from warplens_run.base.machine import CORES
 
 PACKAGES: Final = ("polars", "msgspec", "distributed")

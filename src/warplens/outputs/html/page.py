@@ -68,15 +68,18 @@ def page_bytes(document: Document) -> bytes:
     return assembled(document.title, "page", packed_document(document), scripts)
 
 
-def assembled(title: str, name: str, data: bytes, scripts: str = "") -> bytes:
-    """A page of this title and data with the style and, where no scripts are given, the plain script of that name."""
-    assets = files("warplens.outputs") / "assets"
+def assembled(title: str, name: str, data: bytes, scripts: str = "", assets: str = "warplens.outputs") -> bytes:
+    """A page of this title and data with the style and, where no scripts are given, the plain script of that name.
+
+    `assets` is the package that has them in a folder of this name.
+    """
+    folder = files(assets) / "assets"
     return PAGE.format(
         policy=POLICY,
         title=escape(title),
-        style=(assets / f"{name}.css").read_text("utf-8"),
+        style=(folder / f"{name}.css").read_text("utf-8"),
         data=data.decode("ascii"),
-        scripts=scripts or f"<script>{(assets / f'{name}.js').read_text('utf-8')}</script>",
+        scripts=scripts or f"<script>{(folder / f'{name}.js').read_text('utf-8')}</script>",
     ).encode("utf-8", errors="replace")
 
 

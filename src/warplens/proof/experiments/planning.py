@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from warplens import lab
 from warplens.analyses.graph.editing import Members
 from warplens.analyses.workspace import Workspace
 from warplens.model.finding import Finding
@@ -17,7 +18,6 @@ from warplens.proof.experiments.finding_units import FindingUnits, longest_first
 from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, OF_WHOLE_STEPS
 from warplens.proof.experiments.unit_edits import NoExperiment
 from warplens.proof.experiments.whole_step import BEFORE, WholeStep
-from warplens_lab.proof.kernel_suggestions import lab_experiments
 from warplens_run.formats.proof_plan import OF_KERNEL_LAB, Experiment, ProofPlan, Swap, Variant
 from warplens_run.formats.replay_plan import Unit, source_of
 
@@ -52,8 +52,8 @@ def make_proof_plan(
         experiment, changed = _experiment(about, len(experiments) + 1, step)
         experiments.append(experiment)
         units |= changed.units
-    lab = lab_experiments(recorded, plan.gpus, allow_source=allow_source)
-    for experiment, changed in lab.made:
+    of_lab = lab.loaded(lab.EXPERIMENTS)(recorded, plan.gpus, allow_source=allow_source)
+    for experiment, changed in of_lab.made:
         changed = _numbered(changed, len(experiments) + 1)
         experiments.append(replace(experiment, variants=tuple(changed.variants)))
         units |= changed.units
@@ -61,14 +61,14 @@ def make_proof_plan(
     units |= {BEFORE: step.before} if BEFORE in used else {}
     kept = [unit for unit in (*plan.units, *units.values()) if unit.id in used]
     needed = {unit.triton.source for unit in kept if unit.triton is not None}
-    sources = plan.sources | {name: source_of(text) for name, text in lab.sources.items()}
+    sources = plan.sources | {name: source_of(text) for name, text in of_lab.sources.items()}
     replay = replace(
         plan,
         units=tuple(kept),
         rest=(),
         sources={name: source for name, source in sources.items() if name in needed},
     )
-    return ProofPlan(replay, tuple(experiments), per_step=work.trace.steps.height > 0, notes=lab.notes)
+    return ProofPlan(replay, tuple(experiments), per_step=work.trace.steps.height > 0, notes=of_lab.notes)
 
 
 def units_in(variant: Variant) -> Iterator[str]:

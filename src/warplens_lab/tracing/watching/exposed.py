@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
-NOT_THE_SCRIPTS: Final = ("torch", "triton", "warplens")
+NOT_THE_SCRIPTS: Final = ("torch", "triton", "warplens", "warplens_lab")
 UNNAMED: Final = "tensor"
 
 

@@ -1,4 +1,4 @@
-// Made by web/make_types.py from the records of outputs/html/records.py: `make web` writes it, do not edit.
+// Made by web/make_types.py from the records of our pages: `make web` writes it, do not edit.
 
 /** The page of a report, a comparison, a Gantt chart, a profile without a timeline or a job of many ranks. */
 export interface ReportHeader {

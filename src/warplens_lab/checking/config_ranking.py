@@ -10,18 +10,18 @@ from typing import Final
 import polars as pl
 
 from warplens.model.table import Column, Table
-from warplens_lab.comparing import narrowest_bits
-from warplens_lab.compile_request import CompileRequest
+from warplens_lab.comparing.compilations import narrowest_bits
 from warplens_lab.compiling.compiling import CompileJob, compile_all
+from warplens_lab.compiling.launched import launches_of
 from warplens_lab.compiling.launching import Notify, ScriptLaunch, ignore
 from warplens_lab.compiling.loading import LoadedKernel, load_kernel
 from warplens_lab.compiling.records import Config, OptionValue
+from warplens_lab.compiling.request import CompileRequest
 from warplens_lab.compiling.signature import Signature
 from warplens_lab.compiling.targets import TARGETS, CompileTarget
 from warplens_lab.compiling.triton_options import is_option_name
 from warplens_lab.facts import extract
 from warplens_lab.facts.records import KernelFacts
-from warplens_lab.launched import launches_of
 from warplens_run.base.errors import UsageError
 
 NO_CONFIG_HINT: Final = "give a config, or a kernel with triton.autotune"

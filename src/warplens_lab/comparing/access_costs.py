@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from warplens_lab.access_matching import Kind, Match, matched_accesses, matched_shared
+from warplens_lab.comparing.access_matching import Kind, Match, matched_accesses, matched_shared
+from warplens_lab.comparing.verdicts import CHANGED, REGRESSION, SAME, FactDifference, verdict_of
 from warplens_lab.facts.records import Access, KernelFacts, SharedAccess
-from warplens_lab.verdicts import CHANGED, REGRESSION, SAME, FactDifference, verdict_of
 
 _VECTOR: Final = re.compile(r"(?<=[a-z6])[1-4]$")
 """Of CUDA's vector types: float4, half2, bfloat162."""

@@ -16,7 +16,7 @@ from warplens_lab.facts.instruction_classes import class_of
 from warplens_lab.measured.joining import KernelMeasurements
 
 if TYPE_CHECKING:
-    from warplens_lab.checking import KernelCheck
+    from warplens_lab.checking.checks import KernelCheck
     from warplens_lab.compiling.compiling import Artefacts
 
 Row = dict[str, Any]

@@ -10,10 +10,10 @@ from typing import Final
 import polars as pl
 
 from warplens.model.table import Column, Table
-from warplens_lab.access_costs import conflict_differences, sector_differences, width_differences
+from warplens_lab.comparing.access_costs import conflict_differences, sector_differences, width_differences
+from warplens_lab.comparing.verdicts import CHANGED, IMPROVEMENT, REGRESSION, SAME, FactDifference, Shown, verdict_of
 from warplens_lab.facts.records import KernelFacts
 from warplens_lab.facts.saving import load_facts
-from warplens_lab.verdicts import CHANGED, IMPROVEMENT, REGRESSION, SAME, FactDifference, Shown, verdict_of
 from warplens_run.base.errors import UsageError
 
 

@@ -10,22 +10,22 @@ import polars as pl
 
 from warplens.model.measured import Measured
 from warplens.model.table import Column, Table, frame_of_rows
-from warplens_lab.compile_request import CompileRequest
+from warplens_lab.comparing.verdicts import REGRESSION, FactDifference
 from warplens_lab.compiling.compiling import Artefacts, CompileJob, compile_many
+from warplens_lab.compiling.launched import launches_of
 from warplens_lab.compiling.launching import Notify, ScriptLaunch, ignore
 from warplens_lab.compiling.loading import LoadedKernel, load_kernel
 from warplens_lab.compiling.records import Config
+from warplens_lab.compiling.request import CompileRequest
 from warplens_lab.facts import extract
 from warplens_lab.facts.browsing import machine_code
 from warplens_lab.facts.records import KernelFacts
-from warplens_lab.launched import launches_of
 from warplens_lab.measured.autotune_table import TunedConfig
 from warplens_lab.measured.joining import KernelMeasurements, at_stake_us, joined
 from warplens_lab.suggesting.counterfactual import recompiler
 from warplens_lab.suggesting.free_constants import free_constants
 from warplens_lab.suggesting.suggestions import Suggestion, suggest, wave_suggestions
 from warplens_lab.suggesting.targets import located
-from warplens_lab.verdicts import REGRESSION, FactDifference
 from warplens_run.base.units import plural
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from warplens_lab.compile_request import CompileRequest
 from warplens_lab.compiling.launching import Notify, ScriptLaunches, ignore, launches
 from warplens_lab.compiling.loading import SEPARATOR
+from warplens_lab.compiling.request import CompileRequest
 from warplens_run.base.errors import UsageError
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from warplens.model.table import Column, Table
-from warplens_lab.comparing import narrowest_bits
+from warplens_lab.comparing.compilations import narrowest_bits
 
 if TYPE_CHECKING:
-    from warplens_lab.checking import CheckResult, KernelCheck
+    from warplens_lab.checking.checks import CheckResult, KernelCheck
 
 COLUMNS: Final = (
     Column("kernel", "its name", "", pl.String),

@@ -1,0 +1,1 @@
+"""What `warplens kernel check` answers: facts and suggestions of each compilation, and configs ranked."""
