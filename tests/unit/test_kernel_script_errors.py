@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -229,3 +230,17 @@ def test_functions_of_libdevice_give_what_the_mathematics_says() -> None:
     assert (value("normcdf", 0), value("erfinv", math.erf(0.5)), value("rcbrt", 8)) == pytest.approx((0.5, 0.5, 0.5))
     with pytest.raises(NotImplementedError, match="__nv_tgamma is not run"):
         value("tgamma", 3)
+
+
+def test_checking_and_tracing_run_a_script_alike_and_leave_everything_as_it_was(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, beside\nassert sys.argv[1:] == ['-n', '3'] and __name__ == '__main__'\nsys.exit(beside.STATUS)\n"
+    )
+    (tmp_path / "beside.py").write_text("STATUS = 3\n")
+    before = sys.argv, sys.path[:], sys.modules["__main__"]
+    for run in (launches, lambda path, words: traced_script(Path(path), words)):
+        with pytest.raises(WarplensError, match=r"^script\.py: the script ended with 3$"):
+            run(str(script), ["-n", "3"])
+    del sys.modules["beside"]
+    assert (sys.argv, sys.path, sys.modules["__main__"]) == before
