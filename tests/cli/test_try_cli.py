@@ -55,7 +55,7 @@ Try = Callable[..., Any]
 class WarmPrograms:
     """In the place of `subprocess`: processes that have PyTorch loaded, and whose output goes to files."""
 
-    DEVNULL, PIPE = subprocess.DEVNULL, subprocess.PIPE
+    DEVNULL, TimeoutExpired = subprocess.DEVNULL, subprocess.TimeoutExpired
 
     def __init__(self, folder: Path) -> None:
         self.output, self.errors = (folder / "output").open("w+"), (folder / "errors").open("w+")
@@ -67,7 +67,6 @@ class WarmPrograms:
         streams = [subprocess.DEVNULL, shown, self.errors.fileno()]
         process = warm_python._Process(command[1:], Path.cwd(), env, warm_python.OPTIMIZER, streams, passed=pass_fds[0])
         return SimpleNamespace(
-            poll=process.poll,
             wait=process.wait,
             terminate=lambda: os.kill(process.pid, signal.SIGTERM),
         )

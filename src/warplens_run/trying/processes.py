@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing import Pipe
@@ -16,7 +15,6 @@ from warplens_run.trying import wire
 from warplens_run.trying.trial import Refused
 
 CHILD: Final = "warplens_run.trying.start"
-POLL_SECONDS: Final = 0.2
 END_SECONDS: Final = 10.0
 
 
@@ -88,9 +86,8 @@ class SideProcess:
 
     def interrupt(self) -> None:
         """Ctrl-C has reached it as well, where it came from a terminal."""
-        deadline = time.monotonic() + END_SECONDS
-        while self._process.poll() is None and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-        if self._process.poll() is None:
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
             self._process.terminate()
         self._connection.close()
