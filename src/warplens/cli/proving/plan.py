@@ -66,7 +66,7 @@ def proof_plan(profile: Profile, args: argparse.Namespace) -> ProofPlan:
             profile.workspace,
             Path(args.trace),
             profile.findings(),
-            members(profile),
+            members(profile.workspace, profile.table),
             allow_source=args.allow_source,
             max_bytes=parse_size(args.max_size),
         )

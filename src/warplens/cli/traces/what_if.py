@@ -53,8 +53,8 @@ class WhatIfVerb(Verb):
             is_whole_text = not (args.json or args.csv or args.sort or args.where)
             print_rows(_with_added_only(table) if is_whole_text else table, args)
             return 0
-        changes = fixes(profile, [code if code == "all" else code.upper() for code in args.fix])
-        changes += [scaling(profile, pattern, _factor(factor)) for pattern, factor in args.scale]
+        changes = fixes(profile.findings(), [code if code == "all" else code.upper() for code in args.fix])
+        changes += [scaling(profile.table, pattern, _factor(factor)) for pattern, factor in args.scale]
         if args.host is not None:
             changes.append(host_scaling(_factor(args.host)))
         if args.graph:
