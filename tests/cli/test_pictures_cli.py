@@ -280,7 +280,7 @@ def test_a_gantt_picture_of_a_job_has_a_row_for_each_rank_and_stream(
     assert "; 2 ranks (1, 3) of 4" in path.read_text()
     assert run("gantt", NCCL4, "-o", path, "--force", "--rank", "1")[0] == 0
     assert labels_of(path) == ["stream 7", "stream 16"]
-    monkeypatch.setattr("warplens.profiles.job_gantt.MOST_RANKS", 3)
+    monkeypatch.setattr("warplens.cli.traces.gantt.MOST_RANKS", 3)
     assert "note: 3 ranks (0, 1, 3) of 4: --ranks chooses others" in run("gantt", NCCL4, "-o", path, "--force")[2]
     monkeypatch.setattr("warplens.cli.traces.gantt.MOST_ROWS", 3)
     code, _, said = run("gantt", NCCL4, "-o", path, "--force")

@@ -347,7 +347,9 @@ def test_a_change_to_some_kernels_of_a_graph_leaves_its_launch(opened: Opened) -
     """The graph is launched at 1000 µs and runs for 24 µs from 1010 on; without two of its kernels it still waits."""
     profile = opened([*capture(), *replay(), op("aten::before", 900, 50), call("cudaLaunchKernel", 910, 1, 400),
                       kernel("before", 915, 5, 400)])  # fmt: skip
-    rows = profile.what_if([scaling(profile, "op=aten::add", 0.0), scaling(profile, "op=aten::*", 0.0)]).to_dicts()
+    rows = profile.what_if(
+        [scaling(profile.table, "op=aten::add", 0.0), scaling(profile.table, "op=aten::*", 0.0)]
+    ).to_dicts()
     assert 0.003 < rows[1]["gain_ms"] < 0.006
     assert rows[2]["gain_ms"] > 0.02
 

@@ -116,7 +116,7 @@ def test_subsets_of_all_kinds_of_changes_leave_each_other_alone(opened: Opened) 
     model = profile.step_model
     assert model is not None
     changes = [
-        scaling(profile, "kernel=*", 0.5), StepChange("host", (ScaleHost(0.5),)),
+        scaling(profile.table, "kernel=*", 0.5), StepChange("host", (ScaleHost(0.5),)),
         StepChange("sync", (RemoveWaits(),)), StepChange("graph", (CaptureGraph(),)),
     ]  # fmt: skip
     times = subset_steps_ms(model, changes)

@@ -44,7 +44,7 @@ FAULTS = ROOT / "samples" / "faults"
 def planned(path: Path) -> ProofPlan:
     profile = warplens.open(path, cache=False)
     assert isinstance(profile, warplens.Profile)
-    return make_proof_plan(profile.workspace, path, profile.findings(), members(profile))
+    return make_proof_plan(profile.workspace, path, profile.findings(), members(profile.workspace, profile.table))
 
 
 def product(*, transposed: bool = False) -> Unit:
@@ -255,7 +255,9 @@ def test_a_step_without_ops_is_not_captured_for_the_reason_that_most_of_its_work
         for event in (launch(20 * number, 2, number), kernel(f"k{number % 3}", 20 * number + 5, 2, number))
     ]
     profile = opened(events)
-    plan = make_proof_plan(profile.workspace, Path(profile.meta.source), profile.findings(), members(profile))
+    plan = make_proof_plan(
+        profile.workspace, Path(profile.meta.source), profile.findings(), members(profile.workspace, profile.table)
+    )
     (reason,) = (one.reason for one in plan.experiments if one.finding == "WL104")
     assert reason.startswith("too few of the step's calls can be run again; the trace has no ops: record")
 
@@ -294,7 +296,9 @@ def test_long_stalls_have_no_experiment_and_the_plan_gives_the_reason(opened: Op
         events += [op("aten::mm", start, 50), launch(start + 10, 5, number), kernel("gemm", start + 20, 60_000, number)]
         events.append(op("warmup::search", start + 61_000, 38_000))
     profile = opened(events)
-    plan = make_proof_plan(profile.workspace, Path(profile.meta.source), profile.findings(), members(profile))
+    plan = make_proof_plan(
+        profile.workspace, Path(profile.meta.source), profile.findings(), members(profile.workspace, profile.table)
+    )
     (experiment,) = (one for one in plan.experiments if one.finding == "WL107")
     assert experiment.variants == ()
     assert experiment.reason.startswith("its gaps are long stalls of the host")

@@ -34,7 +34,7 @@ def host_bound() -> list[dict[str, Any]]:
 
 def test_rows_have_the_plain_step_each_change_and_all_together(opened: Opened) -> None:
     profile = opened(host_bound())
-    products = scaling(profile, "kernel=*GEMM*", 0.5)
+    products = scaling(profile.table, "kernel=*GEMM*", 0.5)
     plain, first, second, both = rows(profile, products, StepChange("fast", (ScaleHost(0.0),)))
     assert [row["fixes"] for row in (plain, first, second, both)] == [
         "", "kernel=*GEMM* × 0.5", "fast", "kernel=*GEMM* × 0.5; fast",
@@ -50,13 +50,13 @@ def test_rows_have_the_plain_step_each_change_and_all_together(opened: Opened) -
 
 def test_the_last_kernel_counts_even_where_the_host_is_the_limit(opened: Opened) -> None:
     profile = opened(host_bound())
-    assert rows(profile, scaling(profile, "category=Memory*", 0.0))[1]["gain_ms"] == pytest.approx(0.030)
+    assert rows(profile, scaling(profile.table, "category=Memory*", 0.0))[1]["gain_ms"] == pytest.approx(0.030)
 
 
 def test_an_op_takes_its_host_time_with_it(opened: Opened) -> None:
     """Before the last product is launched an op and a call are recorded, which cost 8.7 and half of that."""
     profile = opened(host_bound())
-    (_, row) = rows(profile, scaling(profile, "op=aten::copy_", 0.0))
+    (_, row) = rows(profile, scaling(profile.table, "op=aten::copy_", 0.0))
     recorded_ms = 0.110 - 0.010 + 0.008 + 0.020
     assert row["step_ms"] == pytest.approx(recorded_ms - 1.5 * 0.0087, abs=0.003)
 
@@ -76,7 +76,7 @@ def test_a_graph_leaves_the_kernels_and_short_pauses(opened: Opened) -> None:
 ])  # fmt: skip
 def test_what_cannot_be_scaled_is_one_line(opened: Opened, pattern: str, factor: float, message: str) -> None:
     with pytest.raises(warplens.UsageError) as error:
-        scaling(opened(host_bound()), pattern, factor)
+        scaling(opened(host_bound()).table, pattern, factor)
     assert str(error.value).startswith(message)
 
 
@@ -88,7 +88,7 @@ def test_without_launches_nothing_is_simulated(opened: Opened) -> None:
 def test_the_best_change_comes_first_and_then_the_one_that_wins_most_beside_it(opened: Opened) -> None:
     """Without the host's time the products win; with it they win nothing."""
     profile = opened(host_bound())
-    changes = [scaling(profile, "kernel=*GEMM*", 0.5), StepChange("fast", (ScaleHost(0.0),))]
+    changes = [scaling(profile.table, "kernel=*GEMM*", 0.5), StepChange("fast", (ScaleHost(0.0),))]
     names = [row["fixes"] for row in best_first(profile.step_model, changes).to_dicts()]
     assert names == ["", "fast", "fast; kernel=*GEMM* × 0.5"]
     assert best_first(profile.step_model, []).to_dicts() == rows(profile)
@@ -100,7 +100,7 @@ def test_findings_are_fixed_by_their_codes_one_by_one_and_all_together() -> None
     profile = warplens.open(WHAT_IF / "L_all.json.gz", step_ms=164.958)
     assert isinstance(profile, warplens.Profile)
     single = {finding.code: finding.gain_ms for finding in profile.findings()}
-    table = rows(profile, *fixes(profile, ["WL201", "WL204"]))
+    table = rows(profile, *fixes(profile.findings(), ["WL201", "WL204"]))
     assert [row["fixes"] for row in table] == ["", "WL204", "WL201", "WL204; WL201"]
     assert [row["gain_ms"] for row in table[1:3]] == [pytest.approx(single[code]) for code in ("WL204", "WL201")]
     together = profile.table("what_if").to_dicts()
@@ -110,7 +110,7 @@ def test_findings_are_fixed_by_their_codes_one_by_one_and_all_together() -> None
     assert together[-1]["step_ms"] < together[0]["step_ms"] / 2
     assert gains[-1] < sum(single.values()), "gains do not add up"
     with pytest.raises(warplens.UsageError, match="no finding WL999") as error:
-        fixes(profile, ["WL999"])
+        fixes(profile.findings(), ["WL999"])
     assert "WL204" in str(error.value.hint)
 
 
@@ -131,6 +131,6 @@ def test_a_step_as_a_graph_takes_what_the_real_graph_takes(
 def test_products_on_aligned_sizes_win_nothing_where_the_host_is_the_limit_and_much_where_the_gpu_is() -> None:
     """A vocabulary of 50304 instead of 50257 wins −0.3 of 21.1 ms in S, and 26.2 of 75.6 ms in L."""
     small = warplens.open(WHAT_IF / "S_vocab.json.gz", step_ms=21.13)
-    assert abs(rows(small, scaling(small, "kernel=*align1*", 0.19))[1]["gain_ms"]) < 0.3
+    assert abs(rows(small, scaling(small.table, "kernel=*align1*", 0.19))[1]["gain_ms"]) < 0.3
     large = warplens.open(WHAT_IF / "L_vocab.json.gz", step_ms=75.567)
-    assert rows(large, scaling(large, "kernel=*align1*", 0.19))[1]["gain_ms"] == pytest.approx(26.2, rel=0.12)
+    assert rows(large, scaling(large.table, "kernel=*align1*", 0.19))[1]["gain_ms"] == pytest.approx(26.2, rel=0.12)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules, serving_rules
@@ -13,6 +13,8 @@ from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.what_if import StepModel
 from warplens.analyses.missing_data import TORCH
+from warplens.extensions import RULES as OFFERED
+from warplens.extensions import Extension, loaded, warn
 from warplens.model.edits import saves_host_time
 from warplens.model.finding import Finding, ranked
 from warplens.model.rule import RuleSet
@@ -84,6 +86,7 @@ def find(
     if not figures.has_gpu:
         return []
     findings = [finding for rule in RULES for finding in figures.findings_of(rule.check)]
+    findings += _findings_of_others(figures)
     kept = [finding for finding in findings if finding.code in WITHOUT_GAIN or _gains(finding, min_gain_percent)]
     small = [finding for finding in findings if finding not in kept and any(map(saves_host_time, finding.edits))]
     simulated = [with_latency_named(finding, bounds) for finding in with_step_gains([*kept, *small], model)]
@@ -94,6 +97,25 @@ def find(
         if _gains(finding, min_gain_percent)
         or (number < len(kept) and (finding.code in WITHOUT_GAIN or finding.saves_only_gpu_time))
     ])  # fmt: skip
+
+
+def rules_of_others() -> Iterator[tuple[Extension, RuleSet[TraceFigures, Finding]]]:
+    """The rules on traces that other packages bring along, but for those whose codes are ours."""
+    for extension, rules in loaded(OFFERED, RuleSet):
+        if taken := [code for code in rules.codes if code in RULES]:
+            warn(extension, ValueError(f"{', '.join(taken)}: codes of other rules"))
+        else:
+            yield extension, rules
+
+
+def _findings_of_others(figures: TraceFigures) -> list[Finding]:
+    findings: list[Finding] = []
+    for extension, rules in rules_of_others():
+        try:
+            findings += [finding for rule in rules for finding in rule.check(figures)]
+        except Exception as error:  # noqa: BLE001 - whatever happens in code of others must not end a report
+            warn(extension, error)
+    return findings
 
 
 def _gains(finding: Finding, least_percent: float) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from warplens.cli import build_parser
 from warplens_run.base.errors import MissingExtra
 from warplens_run.cli.printing import print_out
 from warplens_run.cli.verb import Verb
@@ -25,8 +26,6 @@ class CompletionVerb(Verb):
         parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.cli import build_parser
-
         try:
             import shtab
         except ModuleNotFoundError as error:

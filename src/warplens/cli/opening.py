@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from warplens.cli.options import SHORT
 from warplens.cli.progress import progress
 from warplens.cli.rank_choice import given_paths, names_job
+from warplens.extensions import READERS, RULES, offered
 from warplens.interrupts import ending_at_once
 from warplens.settings import load_settings
 from warplens_run.base.errors import UsageError, WarplensError
@@ -53,11 +54,12 @@ def keep_report(name: str | None, profile: Opened) -> None:
 
 
 def report_name(args: argparse.Namespace) -> str | None:
-    """What TRACE's report is called in the cache; None for what is never kept: jobs, folders, streams."""
+    """What TRACE's report is called in the cache; None for what is never kept: jobs, folders, streams, what
+    other packages read or advise."""
     with ending_at_once():
         from warplens.profiles.finished import entry_name
 
-    if args.no_cache or args.more or getattr(args, "ranks", ()):
+    if args.no_cache or args.more or getattr(args, "ranks", ()) or offered(READERS) or offered(RULES):
         return None
     joined = [args.gpu_file, args.execution_trace, *args.graph_capture, *args.ncu, args.replay, args.proof,
               args.memory_snapshot]  # fmt: skip

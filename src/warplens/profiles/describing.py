@@ -90,10 +90,11 @@ def headline(meta: Meta, facts: dict[str, str]) -> tuple[str, ...]:
 def explanations(codes: Collection[str]) -> dict[str, str]:
     """Of findings of a trace and of a job, and of suggestions of the kernel lab; rules are loaded where codes are
     theirs."""
-    from warplens.advice import RULES
+    from warplens.advice import RULES, rules_of_others
 
     texts = {code: RULES.explain(code) for code in codes if code in RULES}
     others = [code for code in codes if code not in RULES]
+    texts |= {code: rules.explain(code) for _, rules in rules_of_others() for code in others if code in rules}
     if any(code.startswith("WL") for code in others):
         from warplens.advice.held_memory import MEMORY_RULES
         from warplens.advice.rank_rules import JOB_RULES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import polars as pl
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from warplens.model.measured import Measured
     from warplens.model.table import Table
     from warplens.model.tree import Tree
-    from warplens.profiles.opened import Opened
     from warplens.profiles.sql import FrameMaker
-    from warplens.profiles.trace import Profile
 
 Work = TypeVar("Work")
 
@@ -79,7 +77,7 @@ class TablesOnDemand:
         contents = f"{self._contents()}, {plural(len(self.table_names), 'table')}"
         return f"<{type(self).__name__} {self._short_source}: {contents}>"
 
-    def _repr_html_(self: Opened) -> str:
+    def _repr_html_(self) -> str:
         """The verdict and the names of the tables, then the findings and the first table with rows."""
         html = shown(f"{PurePath(self.source).name}: {self.verdict()}\ntables: {', '.join(self.table_names)}")
         if findings := self.findings():
@@ -89,6 +87,10 @@ class TablesOnDemand:
         names = (name for name in self.report_names if name not in SHOWN_APART)
         first = next((table for table in map(self.table, names) if len(table)), None)
         return html + first._repr_html_() if first else html
+
+    def verdict(self) -> str:
+        """The result in a sentence or two."""
+        raise NotImplementedError
 
     @property
     def _short_source(self) -> str:
@@ -151,8 +153,8 @@ class TablesOnDemand:
         """Call paths are not recorded here: a `UsageError`."""
         raise UsageError(f"{self.source} contains {self.contains}, without call paths")
 
-    def with_timeline(self) -> Profile:
-        """The same as a profile with a timeline; a `WarplensError` where `has_timeline` is false."""
+    def with_timeline(self) -> Any:
+        """The same as a profile with a timeline, a `Profile`; a `WarplensError` where `has_timeline` is false."""
         raise WarplensError(f"{self.source} contains {self.contains}, without a timeline")
 
     def measured(self) -> Measured:

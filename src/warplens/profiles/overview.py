@@ -11,7 +11,14 @@ from warplens.model.overview import Overview
 from warplens.model.time_base import time_base
 
 if TYPE_CHECKING:
-    from warplens.profiles.trace import Profile
+    from collections.abc import Callable, Sequence
+
+    from warplens.analyses.graph.bounds import StepBounds
+    from warplens.analyses.graph.plain_step import PlainStep
+    from warplens.analyses.graph.what_if import StepModel
+    from warplens.analyses.workspace import Workspace
+    from warplens.model.finding import Finding
+    from warplens.model.table import Table
 
 MOST_FIXES: Final = 8
 """Findings whose subsets are simulated: 256 of them take about a second of CPU on a graph of 10,000 GPU events."""
@@ -20,21 +27,27 @@ LEAST_COSTED_PERCENT: Final = 50.0
 CORRECTED: Final = "its times are corrected"
 
 
-def overview(profile: Profile) -> Overview:
-    """The trace in a few numbers."""
-    base = time_base(profile.table("steps"), profile.table("timeline"))
-    peak = _memory_peak(profile)
-    capacity = max((device.memory_bytes for device in profile.meta.devices), default=0) or None if peak else None
+def overview(
+    work: Workspace,
+    tables: Callable[[str], Table],
+    model: StepModel | None,
+    step: PlainStep | None,
+    bounds: StepBounds | None,
+    memory: Table | None,
+) -> Overview:
+    """A trace in a few numbers. `memory` is its table of memory over time, where that was recorded."""
+    base = time_base(tables("steps"), tables("timeline"))
+    peak = max(memory.frame.filter("is_peak")["allocated_bytes"].to_list(), default=None) if memory else None
+    capacity = max((device.memory_bytes for device in work.trace.meta.devices), default=0) or None if peak else None
     if not base.whole_ms:
         return Overview(is_step=False, memory_peak_bytes=peak, memory_capacity_bytes=capacity)
     from warplens.advice.limits import limits
     from warplens.advice.verdict import bound_name
 
-    model, step, bounds = profile.model_of_gains, profile.plain_step, profile.bounds
     recorded_ms = bounds.recorded_ms if bounds else base.whole_ms
     plain_ms = step.plain_ms if step else bounds.plain_ms if bounds else None
     busy_ms = base.measures_ms.get("busy", 0.0)
-    used = utilization(profile.workspace)
+    used = utilization(work)
     return Overview(
         is_step=base.steps > 0,
         recorded_ms=recorded_ms,
@@ -57,14 +70,6 @@ def overview(profile: Profile) -> Overview:
     )
 
 
-def _memory_peak(profile: Profile) -> int | None:
-    """The most that was allocated on one GPU; None where that is not recorded."""
-    if "memory_timeline" not in profile.table_names:
-        return None
-    peaks = profile.table("memory_timeline").frame.filter("is_peak")["allocated_bytes"]
-    return max(peaks.to_list(), default=None)
-
-
 def _mfu_percent(used: Utilization | None, time_ms: float) -> float | None:
     """None where so little of the work has a known cost that the figure would say nothing."""
     if used is None or used.costed_percent < LEAST_COSTED_PERCENT or not used.peak_tflops or not time_ms:
@@ -72,16 +77,14 @@ def _mfu_percent(used: Utilization | None, time_ms: float) -> float | None:
     return 100 * used.tflop / (time_ms / 1e3) / used.peak_tflops
 
 
-def fix_subsets(profile: Profile) -> FixSubsets | None:
+def fix_subsets(found: Sequence[Finding], model: StepModel | None) -> FixSubsets | None:
     """The step with every subset of the first findings that describe a change; None where none is simulated."""
     from warplens.advice.gains import change_of
     from warplens.analyses.graph.subsets import subset_steps_ms
 
-    findings = ranked(profile.findings())
+    findings = ranked(found)
     simulated = [row for row, finding in enumerate(findings) if finding.edits]
-    if profile.model_of_gains is None or not simulated:
+    if model is None or not simulated:
         return None
     rows = tuple(simulated[:MOST_FIXES])
-    return FixSubsets(
-        rows, len(simulated), subset_steps_ms(profile.model_of_gains, [change_of(findings[row]) for row in rows])
-    )
+    return FixSubsets(rows, len(simulated), subset_steps_ms(model, [change_of(findings[row]) for row in rows]))

@@ -16,6 +16,7 @@ from warplens.passes import run_passes
 from warplens.profiles.graph_reading import with_graphs
 from warplens.readers import cache as trace_cache
 from warplens.readers import inputs
+from warplens.readers.registry import READER
 from warplens_run.base.errors import FormatError
 from warplens_run.base.machine import return_memory
 
@@ -65,7 +66,7 @@ def read_with_light(
     del opened
     if len(trace) > MANY_EVENTS:
         return_memory()  # of the text and its columns before they were sorted, a third of all
-    if cache:
+    if cache and READER not in trace.meta.facts:
         trace_cache.save(trace)
     return Read(trace, light, memory)
 

@@ -192,7 +192,7 @@ class Profile(TablesOnDemand):
         from warplens.analyses.graph.what_if import best_first
         from warplens.profiles.what_if import ALL, fixes
 
-        return best_first(self.step_model, fixes(self, [ALL]))
+        return best_first(self.step_model, fixes(self.findings(), [ALL]))
 
     def corrected(self) -> Profile:
         """This profile with the times that its steps nearly had without the profiler."""
@@ -274,19 +274,21 @@ class Profile(TablesOnDemand):
         from warplens.analyses.graph.what_if import step_model
         from warplens.profiles.what_if import members
 
-        return step_model(self.workspace, members(self))
+        return step_model(self.workspace, members(self.workspace, self.table))
 
     def overview(self) -> Overview:
         """The trace in a few numbers: its step with and without the profiler, busy share, bounds, model FLOP/s."""
         from warplens.profiles.overview import overview
 
-        return overview(self)
+        memory = self.table("memory_timeline") if "memory_timeline" in self.table_names else None
+        model, step = self.model_of_gains, self.plain_step
+        return overview(self.workspace, self.table, model, step, self.bounds, memory)
 
     def fix_subsets(self) -> FixSubsets | None:
         """How long a step takes with any of the first eight findings mended; None where that is not simulated."""
         from warplens.profiles.overview import fix_subsets
 
-        return fix_subsets(self)
+        return fix_subsets(self.findings(), self.model_of_gains)
 
     def verdict(self) -> str:
         """One sentence on what limits the time, and on where it goes; why memory ran out, where it did, before it."""

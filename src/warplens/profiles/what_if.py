@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
 
 from warplens.analyses.graph.editing import Members
 from warplens.analyses.page.members import members_of
+from warplens.analyses.workspace import Workspace
 from warplens.model.arrays import places_by_value
 from warplens.model.edits import ScaleHost, ScaleWork, StepChange, WorkOfRows
+from warplens.model.finding import Finding
+from warplens.model.table import Table
 from warplens.model.trace import Ints
 from warplens_run.base.errors import UsageError
 
-if TYPE_CHECKING:
-    from warplens.profiles.trace import Profile
-
+Tables = Callable[[str], Table]
+"""A profile's tables by name."""
 ALL: Final = "all"
 SELECTORS: Final = {
     # what a pattern is about: the table whose rows have it, its columns, and whether the host's time belongs to it
@@ -33,14 +35,14 @@ SELECTORS: Final = {
 }
 
 
-def scaling(profile: Profile, pattern: str, factor: float) -> StepChange:
+def scaling(tables: Tables, pattern: str, factor: float) -> StepChange:
     """`kernel=*gemm*` scaled by a factor: GPU time of kernels and categories; also the host's of ops and the like."""
     what, _, glob = pattern.partition("=")
     if what not in SELECTORS or not glob:
         raise UsageError(f"not a valid selection: {pattern!r}", hint=f"one of {', '.join(SELECTORS)}, = and a pattern")
     _require_factor(factor)
     table, columns, with_host = SELECTORS[what]
-    names = profile.table(table).frame.select(columns).iter_rows()
+    names = tables(table).frame.select(columns).iter_rows()
     glob = glob.lower()
     rows = tuple(row for row, texts in enumerate(names) if any(fnmatchcase(text.lower(), glob) for text in texts))
     if not rows:
@@ -54,11 +56,11 @@ def host_scaling(factor: float) -> StepChange:
     return StepChange(f"host × {factor:g}", (ScaleHost(factor),))
 
 
-def fixes(profile: Profile, codes: Sequence[str]) -> list[StepChange]:
-    """What the findings with these codes propose, one change per finding; `all` of them."""
+def fixes(findings: Sequence[Finding], codes: Sequence[str]) -> list[StepChange]:
+    """What those of the findings with these codes propose, one change per finding; `all` of them."""
     from warplens.advice.gains import change_of
 
-    proposed = [finding for finding in profile.findings() if finding.edits]
+    proposed = [finding for finding in findings if finding.edits]
     names = list(dict.fromkeys(finding.code for finding in proposed))
     for code in codes:
         if code not in (*names, ALL):
@@ -77,17 +79,17 @@ def _require_factor(factor: float) -> None:
         raise UsageError(f"not a valid factor: {factor:g}", hint="0 for no time at all, 0.5 for half of it")
 
 
-def members(profile: Profile) -> Members:
-    """The events of the trace that belong to some rows of a table of this profile."""
-    ids = profile.workspace.gpu["id"].to_numpy()
+def members(work: Workspace, tables: Tables) -> Members:
+    """The events of the trace that belong to some rows of a table."""
+    ids = work.gpu["id"].to_numpy()
 
     @cache
     def events_by_row(table: str) -> dict[int, Ints]:
-        return places_by_value(members_of(profile.workspace, profile.table(table)).astype(np.int64))
+        return places_by_value(members_of(work, tables(table)).astype(np.int64))
 
-    def events(work: WorkOfRows) -> Ints:
-        of_rows = events_by_row(work.table)
-        chosen = [of_rows[row] for row in dict.fromkeys(work.rows) if row in of_rows]
+    def events(chosen_rows: WorkOfRows) -> Ints:
+        of_rows = events_by_row(chosen_rows.table)
+        chosen = [of_rows[row] for row in dict.fromkeys(chosen_rows.rows) if row in of_rows]
         return np.sort(ids[np.concatenate([np.zeros(0, np.int64), *chosen])])
 
     return events

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from warplens import native_library
+from warplens.extensions import READERS, loaded, offered
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
@@ -31,6 +32,8 @@ TRACE_KEYS: Final = re.compile(
     rb'"(?:traceEvents|ph|schemaVersion|deviceProperties|distributedInfo|displayTimeUnit|baseTimeNanoseconds)"\s*:'
 )
 """With a header of all ranks' process groups, the first event of a trace comes megabytes later."""
+READER: Final = "reader"
+"""The fact that a package of others read the file, and which; what it read is not kept."""
 HINT: Final = (
     "supported: profiles of PyTorch, JAX, Proton, Nsight (exported), rocprof, Chrome traces, "
     "memory snapshots of PyTorch"
@@ -208,6 +211,8 @@ def read(
     start = text_start(text)
     head = text[start : start + HEAD_BYTES]
     entry = _format_of(text[:HEAD_BYTES], head)
+    if entry is None or _is_without_keys(entry, head):
+        entry, meta = _offered(text[:HEAD_BYTES], head, meta) or (entry, meta)
     if entry is None:
         raise _unknown(stored, text[:HEAD_BYTES], meta)
     if start and not entry.is_binary:
@@ -222,7 +227,11 @@ def read(
 def is_other_json(path: Path) -> bool:
     """Whether a file is JSON without any key of a trace or another profile: settings, results, an index of captures."""
     head = head_of(path, HEAD_BYTES)
-    return _format_of(head, head) is FORMATS[-1] and not TRACE_KEYS.search(head)
+    return _is_without_keys(_format_of(head, head), head)
+
+
+def _is_without_keys(entry: ProfileFormat | None, head: bytes) -> bool:
+    return entry is FORMATS[-1] and not TRACE_KEYS.search(head[:HEAD_BYTES])
 
 
 def read_stored(file: StoredFile, meta: Meta, notes: Sequence[Note]) -> Trace | CallPaths:
@@ -241,7 +250,7 @@ def _read_chunks(file: StoredFile, meta: Meta, notes: list[Note]) -> Trace | Non
         chunks = file.chunks()
         first_bytes, head = _heads(chunks)
         entry = _format_of(first_bytes, head[:HEAD_BYTES])
-        if entry is None or entry.chunk_reader is None:
+        if entry is None or entry.chunk_reader is None or (_is_without_keys(entry, head) and offered(READERS)):
             return None
         return entry.chunk_reader()(chain((head,), chunks), meta, notes)
     except NotWholeError:
@@ -264,6 +273,14 @@ def _heads(chunks: Iterator[bytes]) -> tuple[bytes, bytes]:
 def _format_of(first_bytes: bytes, head: bytes) -> ProfileFormat | None:
     """The first format that matches a content's first bytes or, of a text, those behind white space."""
     return next((entry for entry in FORMATS if entry.matches(first_bytes if entry.is_binary else head)), None)
+
+
+def _offered(first_bytes: bytes, head: bytes, meta: Meta) -> tuple[ProfileFormat, Meta] | None:
+    """The first format of another package that matches; the profile's facts say whose reader it was."""
+    for extension, entry in loaded(READERS, ProfileFormat):
+        if entry.matches(first_bytes if entry.is_binary else head):
+            return entry, msgspec.structs.replace(meta, facts={**meta.facts, READER: extension.package})
+    return None
 
 
 def _unknown(stored: bytes, first_bytes: bytes, meta: Meta) -> FormatError:

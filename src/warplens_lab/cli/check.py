@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING
 from warplens.cli.options import add_outputs, add_rows, add_theme
 from warplens.cli.rows import choose_rows, print_rows, shown_rows
 from warplens.cli.showing import show_text, themed
+from warplens.outputs import plan_outputs, render_table, write
+from warplens_lab.checking.checks import CheckResult, check_kernels, merged
+from warplens_lab.checking.config_ranking import ranking_tables
+from warplens_lab.cli.check_json import checks_json
 from warplens_lab.cli.check_run import check_recorded, is_run, show_run
+from warplens_lab.cli.check_text import check_lines
 from warplens_lab.cli.cuda import add_cuda_arguments, cuda_request, refuse_others
 from warplens_lab.cli.profiles import add_profile_arguments, card_of, joined_with, opened_profiles, target_of
 from warplens_lab.cli.propose import show_proposal
 from warplens_lab.cli.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens_lab.cli.script_progress import script_progress
+from warplens_lab.compiling.records import ScriptLimits
+from warplens_lab.compiling.request import CompileRequest
+from warplens_lab.cuda.checking import check_cuda
+from warplens_lab.cuda.request import is_cuda
+from warplens_lab.facts.saving import save_facts
+from warplens_lab.opened.check import OpenedCheck
 from warplens_run.base.errors import UsageError
 from warplens_run.base.units import is_whole_number
 from warplens_run.cli.options import SEVERAL, positive
@@ -26,9 +37,6 @@ from warplens_run.cli.verb import Verb
 if TYPE_CHECKING:
     from warplens.model.measured import Measured
     from warplens.model.table import Table
-    from warplens_lab.checking.checks import CheckResult
-    from warplens_lab.compiling.request import CompileRequest
-    from warplens_lab.opened.check import OpenedCheck
 
 
 class CheckVerb(Verb):
@@ -53,10 +61,6 @@ class CheckVerb(Verb):
         add_options(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens_lab.checking.checks import check_kernels, merged
-        from warplens_lab.cuda.request import is_cuda
-        from warplens_lab.opened.check import OpenedCheck
-
         take_options_after_script(args, add_options)
         if is_run(args.kernel) and not is_cuda(args.kernel):
             return _check_run(args)
@@ -82,12 +86,8 @@ class CheckVerb(Verb):
         if args.table is not None or args.csv:
             print_rows(opened.table(args.table or "kernel_suggestions"), args)
         elif args.json:
-            from warplens_lab.cli.check_json import checks_json
-
             write_bytes(checks_json(opened.checks[: args.top]))
         else:
-            from warplens_lab.cli.check_text import check_lines
-
             for line in check_lines(result, width(120)):
                 print_line(line, 120)
             _say_how_to_time(args, opened)
@@ -97,8 +97,6 @@ class CheckVerb(Verb):
 
 
 def _checked_cuda(args: argparse.Namespace, profiles: Sequence[Measured]) -> CheckResult:
-    from warplens_lab.cuda.checking import check_cuda
-
     if args.script_args:
         raise UsageError(f"unknown argument: {args.script_args[0]}", hint="only a script takes arguments")
     return check_cuda(cuda_request(args, profiles, _grid(args.grid)))
@@ -168,9 +166,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _request(args: argparse.Namespace, profiles: Sequence[Measured]) -> CompileRequest:
-    from warplens_lab.compiling.records import ScriptLimits
-    from warplens_lab.compiling.request import CompileRequest
-
     targets = target_of(args, profiles)
     return CompileRequest(
         args.kernel,
@@ -191,8 +186,6 @@ def _request(args: argparse.Namespace, profiles: Sequence[Measured]) -> CompileR
 def _sweep(args: argparse.Namespace, request: CompileRequest) -> int:
     """The configs that are given, else those of the kernels' autotuners."""
     from dataclasses import replace
-
-    from warplens_lab.checking.config_ranking import ranking_tables
 
     with script_progress() as progress:
         tables = ranking_tables(request, note, progress)
@@ -216,8 +209,6 @@ def _show_sweep(table: Table, top: int | None) -> None:
 
     import polars as pl
 
-    from warplens.outputs import render_table
-
     configs = [text.split(", ") for text in table.frame["config"]]
     shared = [part for part in configs[0] if len(configs) > 1 and all(part in parts for parts in configs)]
     own = [", ".join(part for part in parts if part not in shared) for parts in configs]
@@ -233,8 +224,6 @@ def _show_sweep(table: Table, top: int | None) -> None:
 
 
 def _widest(table: Table, columns: Sequence[str]) -> int:
-    from warplens.outputs import render_table
-
     return max(len(line) for line, _ in render_table(table, top=None, width=1000, columns=columns, title=False).lines)
 
 
@@ -249,9 +238,6 @@ def _grid(text: str | None) -> tuple[int, ...] | None:
 
 def _write(args: argparse.Namespace, opened: OpenedCheck) -> None:
     """Outputs as everywhere, except that a .json contains the facts that `kernel diff` compares."""
-    from warplens.outputs import plan_outputs, write
-    from warplens_lab.facts.saving import save_facts
-
     facts_files = [path for path in args.output if path.endswith(".json")]
     others = [path for path in args.output if path not in facts_files]
     inputs = _inputs(args)

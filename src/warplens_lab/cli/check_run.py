@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warplens.api import open as open_profile
 from warplens.cli.progress import progress, spinner
 from warplens.cli.showing import show_text
+from warplens.outputs import render_table
+from warplens_lab.cli.check_text import suggestion_lines
+from warplens_lab.opened.check import OpenedCheck
+from warplens_lab.proof.run_kernels import check_run
 from warplens_run.base.errors import UsageError
 from warplens_run.cli.printing import print_line, print_out, width
 
 if TYPE_CHECKING:
     from warplens_lab.checking.checks import CheckResult
-    from warplens_lab.opened.check import OpenedCheck
 
 SHOWN = (
     "kernel", "total_us", "percent", "count", "mean_us", "percent_of_roofline", "registers", "spill_bytes",
@@ -31,9 +35,6 @@ def is_run(text: str) -> bool:
 
 
 def checked_run(path: str, *, allow_source: bool, target: str = "", most: int | None = None) -> CheckResult:
-    from warplens.api import open as open_profile
-    from warplens_lab.proof.run_kernels import check_run
-
     with progress(f"reading {path}", Path(path)):
         profile = open_profile(path).with_timeline()
     with spinner("compiling the run's Triton kernels; each takes some seconds", is_slow=allow_source):
@@ -41,8 +42,6 @@ def checked_run(path: str, *, allow_source: bool, target: str = "", most: int | 
 
 
 def check_recorded(args: argparse.Namespace) -> OpenedCheck:
-    from warplens_lab.opened.check import OpenedCheck
-
     given = [name for name in FOR_A_SCRIPT if getattr(args, name)] + (["arguments"] if args.script_args else [])
     if given:
         raise UsageError(f"{args.kernel} is a recorded run, which takes no {given[0].replace('_', '-')}")
@@ -57,8 +56,6 @@ def check_recorded(args: argparse.Namespace) -> OpenedCheck:
 
 def show_run(opened: OpenedCheck) -> None:
     """The table, what autotune chose, then each kernel's suggestions."""
-    from warplens.outputs import render_table
-
     table = opened.table("kernel_run")
     show_text(render_table(table, top=None, width=width(), columns=list(SHOWN)))
     if "kernel_autotune" in opened.report_names:
@@ -69,8 +66,6 @@ def show_run(opened: OpenedCheck) -> None:
 
 
 def _suggestions(opened: OpenedCheck) -> Iterator[str]:
-    from warplens_lab.cli.check_text import suggestion_lines
-
     for check in opened.checks:
         lines = list(suggestion_lines(check, width(120)))
         if lines:

@@ -7,10 +7,12 @@ from pathlib import Path, PurePath
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from warplens_lab.checking.checks import CheckResult, KernelCheck, effect
+from warplens_lab.checking.measured_tables import line_code, stalls_text, whole_kernel
+from warplens_lab.cli.cuda_text import cuda_lines
 from warplens_run.base.units import format_bytes, format_count, format_flop, format_us
 
 if TYPE_CHECKING:
-    from warplens_lab.checking.checks import CheckResult, KernelCheck
     from warplens_lab.facts.records import Access, KernelFacts, Occupancy
     from warplens_lab.measured.joining import KernelMeasurements
     from warplens_lab.suggesting.records import Suggestion
@@ -62,8 +64,6 @@ def _grids(check: KernelCheck) -> str:
 
 
 def _suggestion(suggestion: Suggestion, stake_us: float | None, width: int) -> Iterator[str]:
-    from warplens_lab.checking.checks import effect
-
     at = f"  {suggestion.place}" if suggestion.places else ""
     stake = f"  (≤ {format_us(stake_us)} at stake)" if stake_us is not None else ""
     yield f"  {suggestion.code}  {suggestion.title}{at}{stake}"
@@ -110,8 +110,6 @@ def _limits(measured: KernelMeasurements) -> Iterator[str]:
 def _waits(check: KernelCheck, measured: KernelMeasurements, width: int) -> Iterator[str]:
     if not measured.samples:
         return
-    from warplens_lab.checking.measured_tables import line_code, stalls_text, whole_kernel
-
     whole = whole_kernel(measured)
     lines = "" if measured.has_lines else ", not by line"
     yield f"stalls      {stalls_text(whole, MOST_STALLS)} of the waits"
@@ -153,8 +151,6 @@ def _facts(facts: KernelFacts) -> Iterator[str]:
         if access.is_tile:
             yield f"{access.kind:<11} {access.argument or '?'}: {_moved(access)}  {_where(access)}"
     if facts.is_cuda:
-        from warplens_lab.cli.cuda_text import cuda_lines
-
         yield from cuda_lines(facts)
 
 

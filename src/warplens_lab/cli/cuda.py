@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warplens_lab.cli.profiles import card_of, target_of
+from warplens_lab.cuda.request import DEFAULT_STANDARD, CudaRequest, parse_block
 from warplens_run.base.errors import UsageError
 from warplens_run.cli.options import SEVERAL
 
 if TYPE_CHECKING:
     from warplens.model.measured import Measured
-    from warplens_lab.cuda.request import CudaRequest
 
 ONLY_CUDA = ("block", "define", "include", "std", "nvrtc_option", "dynamic_shared")
 ONLY_TRITON = ("signature", "like", "launches", "seconds", "num_warps", "num_stages", "config", "sweep", "slow")
@@ -44,8 +44,6 @@ def refuse_others(args: argparse.Namespace, *, is_cuda: bool) -> None:
 
 
 def cuda_request(args: argparse.Namespace, profiles: Sequence[Measured], grid: tuple[int, ...] | None) -> CudaRequest:
-    from warplens_lab.cuda.request import DEFAULT_STANDARD, CudaRequest, parse_block
-
     targets = target_of(args, profiles)
     return CudaRequest(
         args.kernel,

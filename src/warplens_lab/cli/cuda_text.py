@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from warplens_lab.facts.tables import ranges
+
 if TYPE_CHECKING:
     from warplens_lab.facts.records import BarrierUse, Branch, KernelFacts, SharedAccess, SourcePlace
 
@@ -51,8 +53,6 @@ def _barriers(uses: list[BarrierUse]) -> Iterator[str]:
 
 
 def _warps(use: BarrierUse) -> str:
-    from warplens_lab.facts.tables import ranges
-
     return f"warps {ranges(use.warps)}" if len(use.warps) > 1 else f"warp {ranges(use.warps)}"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from warplens.cli.options import add_rows
 from warplens.cli.rows import print_rows
 from warplens_lab.cli.check_run import checked_run, is_run
+from warplens_lab.comparing.compilations import compare_facts, compare_files, regressions
 from warplens_run.base.units import plural
 from warplens_run.cli.printing import note, print_err
 from warplens_run.cli.verb import Verb
@@ -41,8 +42,6 @@ class DiffFactsVerb(Verb):
 
         import polars as pl
 
-        from warplens_lab.comparing.compilations import compare_files, regressions
-
         if is_run(args.before) and not args.before.endswith(".json"):
             tables = compare_runs(args)
         else:
@@ -65,8 +64,6 @@ class DiffFactsVerb(Verb):
 
 def compare_runs(args: argparse.Namespace) -> list[Table]:
     """The kernels of two recorded runs, with their mean times."""
-    from warplens_lab.comparing.compilations import compare_facts
-
     before, after = (checked_run(path, allow_source=args.allow_source) for path in (args.before, args.after))
     return compare_facts(
         [check.facts for check in before.checks],

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from warplens.cli.options import add_outputs, add_rows, add_theme
 from warplens.cli.rows import print_rows
 from warplens.cli.showing import show_text, themed
+from warplens.outputs import plan_outputs, write
+from warplens_lab.checking.checks import check_kernels
+from warplens_lab.cli.layout_text import layout_text
+from warplens_lab.compiling.request import DEFAULT_TARGETS, CompileRequest
+from warplens_lab.facts.saving import load_facts
+from warplens_lab.layouts.accesses import AccessOptions
+from warplens_lab.layouts.exploring import Exploration, explore
+from warplens_lab.layouts.reading import read_tile
+from warplens_lab.opened.layout import OpenedLayout
+from warplens_lab.opened.shared_layouts import Choice, choices_of_facts, choices_of_trace, chosen
+from warplens_lab.tracing import load
 from warplens_run.base.errors import UsageError
 from warplens_run.base.units import is_whole_number, plural
 from warplens_run.cli.options import SEVERAL, positive
 from warplens_run.cli.printing import note, report_written, width
 from warplens_run.cli.verb import Verb
-
-if TYPE_CHECKING:
-    from warplens_lab.layouts.accesses import AccessOptions
-    from warplens_lab.layouts.exploring import Exploration
-    from warplens_lab.opened.shared_layouts import Choice
 
 SHOWN = ("bank", "offset", "thread", "lane", "warp", "register")
 MOST_CHOICES = 12
@@ -81,9 +86,6 @@ class LayoutVerb(Verb):
     def run(self, args: argparse.Namespace) -> int:
         from dataclasses import replace
 
-        from warplens.outputs import plan_outputs, write
-        from warplens_lab.opened.layout import OpenedLayout
-
         opened = OpenedLayout(_explored(args))
         names = opened.report_names
         inputs = [text for text in args.layouts if _is_file(text)]
@@ -93,8 +95,6 @@ class LayoutVerb(Verb):
         if args.table is not None or args.json or args.csv:
             print_rows(opened.table(args.table or "layout_conflicts"), args)
         else:
-            from warplens_lab.cli.layout_text import layout_text
-
             show_text(layout_text(opened.exploration, args.show, width()))
             if any(panel.accesses for panel in opened.exploration.panels):
                 table = opened.table("layout_conflicts")
@@ -113,9 +113,6 @@ def _is_file(text: str) -> bool:
 def _explored(args: argparse.Namespace) -> Exploration:
     from dataclasses import replace
 
-    from warplens_lab.layouts.exploring import explore
-    from warplens_lab.layouts.reading import read_tile
-
     options = _options(args)
     files = [text for text in args.layouts if _is_file(text)]
     if files:
@@ -130,8 +127,6 @@ def _explored(args: argparse.Namespace) -> Exploration:
 
 
 def _options(args: argparse.Namespace) -> AccessOptions:
-    from warplens_lab.layouts.accesses import AccessOptions
-
     values: dict[str, int] = {}
     for text in args.set:
         name, equals, number = text.partition("=")
@@ -151,19 +146,10 @@ def _sizes(text: str, option: str) -> tuple[int, ...]:
 def _choices(args: argparse.Namespace, source: str) -> list[Choice]:
     from pathlib import Path
 
-    from warplens_lab.opened.shared_layouts import choices_of_facts, choices_of_trace
-
     if source.endswith(".wkt"):
-        from warplens_lab.tracing import load
-
         return choices_of_trace(load(source))
     if source.endswith(".json"):
-        from warplens_lab.facts.saving import load_facts
-
         return choices_of_facts(load_facts(Path(source)))
-    from warplens_lab.checking.checks import check_kernels
-    from warplens_lab.compiling.request import DEFAULT_TARGETS, CompileRequest
-
     checked = check_kernels(CompileRequest(source, args.signature, targets=args.target or DEFAULT_TARGETS), note)
     for check in checked.checks:
         if check.facts.failure:
@@ -172,8 +158,6 @@ def _choices(args: argparse.Namespace, source: str) -> list[Choice]:
 
 
 def _picked(choices: Sequence[Choice], args: argparse.Namespace, source: str) -> Choice:
-    from warplens_lab.opened.shared_layouts import chosen
-
     choice = chosen(choices, args.pick, source)
     if len(choices) > 1 and args.pick is None:
         note(f"{plural(len(choices), 'access pattern')}; shown is {choices.index(choice) + 1}, --pick shows another:")

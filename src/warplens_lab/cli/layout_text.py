@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from warplens.outputs.grid import GridText, Segments, plain_line, render_grid
+from warplens_lab.layouts.grid import grid_values
 from warplens_run.base.units import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ def layout_text(exploration: Exploration, show: str | None, width: int) -> GridT
 
 
 def _panel(panel: Panel, banks: int, show: str | None, width: int, most_rows: int) -> Iterator[Segments]:
-    from warplens_lab.layouts.grid import grid_values
-
     tile = panel.tile
     size = " × ".join(map(str, tile.shape))
     where = f"{format_bytes(tile.bytes)} of shared memory" if tile.is_memory else _threads(panel)

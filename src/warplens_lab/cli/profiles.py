@@ -7,15 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warplens.api import open as open_profile
 from warplens.cli.progress import progress
+from warplens.hardware import gpu_named
+from warplens_lab.checking.checks import CheckResult, with_profiles
+from warplens_lab.compiling.targets import TARGETS
+from warplens_lab.tracing import KernelTrace, load
+from warplens_lab.tracing.watching.recorder import RecordingOptions
+from warplens_lab.tracing.watching.script import traced_script
 from warplens_run.base.errors import UsageError
 from warplens_run.cli.options import SEVERAL
 from warplens_run.cli.printing import note
 
 if TYPE_CHECKING:
     from warplens.model.measured import Measured
-    from warplens_lab.checking.checks import CheckResult
-    from warplens_lab.tracing import KernelTrace
 
 DEFAULT_TARGET = "sm90"
 
@@ -41,8 +46,6 @@ def opened_profiles(args: argparse.Namespace) -> list[Measured]:
     if args.sweep:
         raise UsageError("--sweep ranks configs without a profile", hint="omit --profile")
     if args.card:
-        from warplens.hardware import gpu_named
-
         gpu_named(args.card)  # an unknown or ambiguous name is reported here
     if args.count and (args.traced or args.signature is not None):
         raise UsageError("--count needs a script", hint="for a single kernel: --traced x.wkt, from kernel trace")
@@ -51,15 +54,11 @@ def opened_profiles(args: argparse.Namespace) -> list[Measured]:
 
 def _measured(path: str) -> Measured:
     with progress(f"reading {path}", Path(path)):
-        from warplens.api import open as open_profile
-
         return open_profile(path).measured()
 
 
 def target_of(args: argparse.Namespace, profiles: Sequence[Measured]) -> str:
     """The targets that were asked for; else that of the profiles' GPU."""
-    from warplens_lab.compiling.targets import TARGETS
-
     if args.target:
         return str(args.target)
     ran_on = (profile.architecture.replace("_", "").rstrip("af") for profile in profiles)
@@ -75,8 +74,6 @@ def card_of(args: argparse.Namespace, profiles: Sequence[Measured], target: str)
 
 
 def joined_with(checked: CheckResult, profiles: Sequence[Measured], args: argparse.Namespace) -> CheckResult:
-    from warplens_lab.checking.checks import with_profiles
-
     if not profiles:
         return checked
     return with_profiles(checked, profiles, traced=_traced(args), card=args.card, name=args.profile_kernel)
@@ -84,13 +81,8 @@ def joined_with(checked: CheckResult, profiles: Sequence[Measured], args: argpar
 
 def _traced(args: argparse.Namespace) -> KernelTrace | None:
     if args.traced:
-        from warplens_lab.tracing import load
-
         return load(args.traced)
     if args.count:
-        from warplens_lab.tracing.watching.recorder import RecordingOptions
-        from warplens_lab.tracing.watching.script import traced_script
-
         traced = traced_script(Path(args.kernel), args.script_args, options=RecordingOptions("count"))
         for message in traced.messages:
             note(message)

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import shlex
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from warplens_lab.compiling.loading import LoadedKernel, load_kernel
+from warplens_lab.compiling.proposing import proposed, signature_text
+from warplens_run.base.errors import WarplensError
 from warplens_run.cli.printing import print_err, print_line, print_out
-
-if TYPE_CHECKING:
-    from warplens_lab.compiling.loading import LoadedKernel
 
 MOST_DEFAULT = 24
 
 
 def show_proposal(source: str, options: list[str]) -> int:
     """Status 2, as for any request that lacks something."""
-    from warplens_lab.compiling.loading import load_kernel
-    from warplens_lab.compiling.proposing import proposed, signature_text
-    from warplens_run.base.errors import WarplensError
-
     kernel = load_kernel(source)
     # Its configs would be a better guess; what an import lacks is reported when it is compiled.
     with suppress(WarplensError):

@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, ClassVar
 from warplens.cli.options import add_theme
 from warplens.cli.rows import print_json
 from warplens.cli.showing import themed
+from warplens.outputs import Document, Target, choose_output, write
+from warplens_lab.cli.puzzles_text import list_lines, result_lines
+from warplens_lab.puzzles.catalogue import PUZZLES, find
+from warplens_lab.puzzles.child import SECONDS, Answer, AnswerResult, check_answers
+from warplens_lab.puzzles.files import answers_in, note_result, puzzle_of, status_in, text_of, write_starts
+from warplens_lab.puzzles.listing import checks_table, puzzles_table
+from warplens_lab.tracing import load
+from warplens_lab.tracing.scene import kernel_scene
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.base.files import check_file
 from warplens_run.cli.options import add_force, add_json, add_output, add_top, positive
@@ -17,7 +25,6 @@ from warplens_run.cli.printing import print_err, print_out, width
 from warplens_run.cli.verb import Place, Verb, VerbGroup
 
 if TYPE_CHECKING:
-    from warplens_lab.puzzles.child import Answer, AnswerResult
     from warplens_lab.puzzles.records import Puzzle, Report
 
 PAGE_SUFFIX = ".check.html"
@@ -34,16 +41,11 @@ class ListPuzzlesVerb(Verb):
         add_json(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens_lab.cli.puzzles_text import list_lines
-        from warplens_lab.puzzles.files import answers_in
-
         folders = [Path(args.folder)] if args.folder else [Path(), Path("puzzles")]
         folder = next((path for path in folders if answers_in(path)), None)
         if args.folder and folder is None:
             raise UsageError(f"{args.folder} has no puzzle files", hint=f"warplens kernel puzzles start {args.folder}")
         if args.json:
-            from warplens_lab.puzzles.listing import puzzles_table
-
             print_json(puzzles_table(folder), args.top)
             return 0
         for line in list_lines(folder):
@@ -64,9 +66,6 @@ class StartPuzzlesVerb(Verb):
         add_force(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens_lab.puzzles.catalogue import PUZZLES, find
-        from warplens_lab.puzzles.files import write_starts
-
         started = write_starts(Path(args.folder), [find(name) for name in args.names] or PUZZLES, force=args.force)
         if started.existing:
             names = ", ".join(path.name for path in started.existing)
@@ -95,12 +94,6 @@ class CheckPuzzlesVerb(Verb):
 
     def run(self, args: argparse.Namespace) -> int:
         from tempfile import TemporaryDirectory
-
-        from warplens.outputs import choose_output
-        from warplens_lab.cli.puzzles_text import result_lines
-        from warplens_lab.puzzles.child import SECONDS, check_answers
-        from warplens_lab.puzzles.files import note_result
-        from warplens_lab.puzzles.listing import checks_table
 
         if args.output:
             if choose_output(args.output).name != "html":
@@ -144,8 +137,6 @@ class HintVerb(Verb):
         )
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens_lab.puzzles.catalogue import find
-
         puzzle = find(args.name)
         if args.number > len(puzzle.hints):
             hint = f"warplens kernel puzzles solution {puzzle.name}"
@@ -165,17 +156,12 @@ class SolutionVerb(Verb):
         parser.add_argument("name", metavar="NAME", help="name or number of an exercise")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens_lab.puzzles.catalogue import find
-        from warplens_lab.puzzles.files import text_of
-
         print_out(text_of(find(args.name), "solution"), end="")
         return 0
 
 
 def _answers(paths: Sequence[Path]) -> tuple[list[Answer], list[Puzzle]]:
     """The files to check, each with its puzzle; unchanged start files of a folder are not run."""
-    from warplens_lab.puzzles.files import answers_in, puzzle_of, status_in
-
     answers: list[Answer] = []
     untouched: list[Puzzle] = []
     for path in paths:
@@ -207,10 +193,6 @@ def _page(args: argparse.Namespace, file: Path, result: AnswerResult) -> Path | 
     needed = not result.report.passed or args.output or args.open or own.exists()
     if result.trace is None or not needed:
         return None
-    from warplens.outputs import Document, Target, choose_output, write
-    from warplens_lab.tracing import load
-    from warplens_lab.tracing.scene import kernel_scene
-
     path = Path(args.output) if args.output else own
     try:
         scene = kernel_scene(load(result.trace))

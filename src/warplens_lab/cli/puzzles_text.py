@@ -7,6 +7,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from warplens_lab.puzzles.catalogue import PUZZLES, after
+from warplens_lab.puzzles.files import status_in
 from warplens_run.base.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -18,9 +20,6 @@ INDENT = "      "
 
 def list_lines(folder: Path | None) -> Iterator[str]:
     """Two lines per puzzle: what it asks for, and what it teaches. With a folder, where its file stands."""
-    from warplens_lab.puzzles.catalogue import PUZZLES
-    from warplens_lab.puzzles.files import status_in
-
     names = max(len(puzzle.name) for puzzle in PUZZLES)
     levels = max(len(puzzle.level) for puzzle in PUZZLES)
     for puzzle in PUZZLES:
@@ -97,8 +96,6 @@ def _against(moved: int, least: int) -> str:
 
 
 def _onwards(report: Report, puzzle: Puzzle, page: Path | None) -> Iterator[str]:
-    from warplens_lab.puzzles.catalogue import after
-
     if page is not None:
         yield f"   look at it: {page}"
     yield f"   what a GPU's compiler makes of it: warplens kernel check {report.file}::{puzzle.name} \\"

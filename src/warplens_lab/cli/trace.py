@@ -7,20 +7,24 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from warplens.cli.options import add_outputs, add_rows, add_theme
 from warplens.cli.rows import print_rows
 from warplens.cli.showing import themed
+from warplens.outputs import plan_outputs, write
 from warplens_lab.cli.script_options import add_script_args, check_outputs, take_options_after_script
+from warplens_lab.cli.trace_text import trace_lines
+from warplens_lab.compiling.targets import target_named
+from warplens_lab.opened.trace import OpenedKernelTrace
+from warplens_lab.tracing import load
+from warplens_lab.tracing.records import is_failure
+from warplens_lab.tracing.watching.recorder import RecordingOptions
+from warplens_lab.tracing.watching.script import traced_script
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.base.units import is_whole_number
 from warplens_run.cli.options import SEVERAL, above_zero
 from warplens_run.cli.printing import note, print_line, report_written, width
 from warplens_run.cli.verb import Verb
-
-if TYPE_CHECKING:
-    from warplens_lab.tracing.watching.recorder import RecordingOptions
 
 
 class TraceVerb(Verb):
@@ -41,12 +45,6 @@ class TraceVerb(Verb):
         add_options(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.outputs import plan_outputs, write
-        from warplens_lab.opened.trace import OpenedKernelTrace
-        from warplens_lab.tracing import load
-        from warplens_lab.tracing.records import is_failure
-        from warplens_lab.tracing.watching.script import traced_script
-
         take_options_after_script(args, add_options)
         check_outputs(args, [args.script])
         if args.count and any(path.endswith(".html") for path in args.output):
@@ -56,8 +54,6 @@ class TraceVerb(Verb):
         if args.script.endswith(".wkt"):
             trace = load(args.script)
         else:
-            from warplens_lab.compiling.targets import target_named
-
             programs = [_program(text) for text in args.pdb]
             # The output of the script is not part of the JSON.
             with redirect_stdout(sys.stderr) if args.json else nullcontext():
@@ -89,8 +85,6 @@ class TraceVerb(Verb):
         if args.table is not None or args.json or args.csv:
             print_rows(opened.table(args.table or "kernel_launches"), args)
         else:
-            from warplens_lab.cli.trace_text import trace_lines
-
             for line in trace_lines(trace, width(120), configs, strict=args.strict):
                 print_line(line, 120)
         report_written(args.output)
@@ -124,8 +118,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _recording(args: argparse.Namespace) -> RecordingOptions:
-    from warplens_lab.tracing.watching.recorder import RecordingOptions
-
     return RecordingOptions(
         mode="count" if args.count else "record",
         sample=args.sample,

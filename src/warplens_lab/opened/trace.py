@@ -14,6 +14,7 @@ from warplens.profiles.on_demand import TablesOnDemand, bound
 from warplens_lab.scenes.kernel_scene import KernelScene
 from warplens_lab.tracing import file as trace_file
 from warplens_lab.tracing.records import Fault, KernelTrace, TracedLaunch, is_failure
+from warplens_lab.tracing.scene import kernel_scene
 from warplens_lab.tracing.tables import TABLES
 from warplens_lab.tracing.watching.debugging import ProgramDebugger
 from warplens_lab.tracing.watching.session import TracedKernel
@@ -97,8 +98,6 @@ class OpenedKernelTrace(TablesOnDemand):
         )
 
     def _scene(self) -> KernelScene:
-        from warplens_lab.tracing.scene import kernel_scene
-
         return kernel_scene(self.trace)
 
 

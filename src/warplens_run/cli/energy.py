@@ -16,15 +16,17 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from warplens_run.base.errors import UsageError
+from warplens_run.base.torch_device import has_gpu, where_gpus_are
+from warplens_run.base.units import format_joule
 from warplens_run.cli.files import file_to_write
 from warplens_run.cli.options import add_json, between
 from warplens_run.cli.printing import note, print_err, write_bytes
 from warplens_run.cli.verb import Verb
+from warplens_run.formats.records import save_json
+from warplens_run.meter.window import EnergyWindow
 
 if TYPE_CHECKING:
     import subprocess
-
-    from warplens_run.meter.window import EnergyWindow
 
 CANNOT_RUN: Final = 126
 SIGNALLED: Final = 128
@@ -68,9 +70,6 @@ class EnergyVerb(Verb):
         )
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens_run.base.torch_device import has_gpu, where_gpus_are
-        from warplens_run.meter.window import EnergyWindow
-
         command = args.command[1:] if args.command[:1] == ["--"] else args.command
         if not command:
             raise UsageError("no command to run", hint="warplens energy -- python3 train.py")
@@ -108,8 +107,6 @@ def _target(output: str, command: Sequence[str]) -> Path | None:
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
-    from warplens_run.formats.records import save_json
-
     save_json(path, rows)
 
 
@@ -199,7 +196,5 @@ def _lines(window: EnergyWindow) -> Iterator[str]:
 
 
 def _line(label: str, joules: float, seconds: float, watts: float, idle: float | None, active: float | None) -> str:
-    from warplens_run.base.units import format_joule
-
     text = f"{label}: {format_joule(joules)} in {seconds:.2f} s, {watts:.1f} W on average"
     return text if idle is None or active is None else f"{text}; idle {idle:.1f} W, active {format_joule(active)}"

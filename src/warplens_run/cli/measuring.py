@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from warplens_run.cli.options import SEVERAL, positive
-
-if TYPE_CHECKING:
-    from warplens_run.replay.options import RunOptions
+from warplens_run.replay.options import RunOptions
 
 UNSET = argparse.SUPPRESS
 """An option that is not given is not passed on either: `RunOptions` has the defaults."""
@@ -46,8 +43,6 @@ def add_measuring(parser: argparse.ArgumentParser) -> None:
 
 def run_options(args: argparse.Namespace) -> RunOptions:
     from dataclasses import fields
-
-    from warplens_run.replay.options import RunOptions
 
     given = {field.name: getattr(args, field.name) for field in fields(RunOptions) if hasattr(args, field.name)}
     return RunOptions(**given | {"imports": tuple(given.get("imports", ()))})

@@ -8,19 +8,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.base.files import check_replaced_folder
+from warplens_run.capture.backends import guess
+from warplens_run.capture.launch import Program, ProgramOutcome, leave, program_of, rank, supervise, undisturbed
+from warplens_run.capture.plan import RecordingPlan
+from warplens_run.capture.recording_session import Ending, Session
+from warplens_run.capture.session import abandon, begin, end
 from warplens_run.cli.options import add_output
 from warplens_run.cli.printing import note, print_err
 from warplens_run.cli.programs import add_program, program_words
-from warplens_run.cli.verb import Verb
-
-if TYPE_CHECKING:
-    from warplens_run.capture.launch import Program, ProgramOutcome
-    from warplens_run.capture.plan import RecordingPlan
-    from warplens_run.capture.recording_session import Session
+from warplens_run.cli.verb import Verb, VerbParser, add_verbs
+from warplens_run.cli.verbs import PROGRAMS
+from warplens_run.formats.bundle import of_rank
 
 SUFFIX = ".warplens"
 STEPS = 3
@@ -114,11 +115,6 @@ class ProfileVerb(Verb):
         add_program(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens_run.capture.launch import leave, rank, supervise
-        from warplens_run.capture.plan import RecordingPlan
-        from warplens_run.capture.session import abandon, begin
-        from warplens_run.formats.bundle import of_rank
-
         program = _program(args)
         number, world = rank()
         if not _is_chosen(args.ranks, number):
@@ -156,10 +152,6 @@ class ProfileVerb(Verb):
 
 
 def _finish(session: Session, outcome: ProgramOutcome, target: Path) -> int:
-    from warplens_run.capture.launch import undisturbed
-    from warplens_run.capture.recording_session import Ending
-    from warplens_run.capture.session import end
-
     if outcome.status == "interrupted":
         print_err(f"writing {target} (Ctrl-C again discards it)")
     facts = Ending(outcome.status, outcome.exit_code, outcome.error)
@@ -194,16 +186,12 @@ def _quoted(path: Path) -> str:
 
 
 def _program(args: argparse.Namespace) -> Program:
-    from warplens_run.capture.launch import program_of
-
     words = program_words(args, "profile", "warplens profile script.py, -m MODULE, or workload NAME")
     return _workload(words) if _is_workload(words) else program_of(words)
 
 
 def _with_steps(plan: RecordingPlan, args: argparse.Namespace, program: Program) -> RecordingPlan:
     """The plan with the steps that are to be recorded."""
-    from warplens_run.capture.backends import guess
-
     steps = _number_of_steps(args.steps)
     if steps == 0 or args.wait is not None or args.warmup:
         return replace(plan, steps=STEPS if steps is None else steps, wait=args.wait or 0, warmup=args.warmup)
@@ -230,10 +218,6 @@ def _is_workload(words: list[str]) -> bool:
 
 
 def _workload(words: list[str]) -> Program:
-    from warplens_run.capture.launch import Program
-    from warplens_run.cli.verb import VerbParser, add_verbs
-    from warplens_run.cli.verbs import PROGRAMS
-
     # Parsed now, so that errors in them are reported before anything is recorded.
     parser = VerbParser(prog="warplens")
     add_verbs(parser, PROGRAMS, words, dest="verb_name", metavar="VERB")

@@ -10,8 +10,10 @@ from warplens_run.base.errors import WarplensError
 from warplens_run.cli.files import file_to_write, plan_to_read
 from warplens_run.cli.measuring import add_measuring, add_running, run_options
 from warplens_run.cli.printing import print_err, print_out, report_written
+from warplens_run.cli.progress import progress_bar
 from warplens_run.cli.prove_show import proof_lines
 from warplens_run.cli.verb import Verb
+from warplens_run.proof.supervisor import run_proof
 
 if TYPE_CHECKING:
     from warplens_run.formats.proof_result import ProofResult
@@ -60,9 +62,6 @@ def _default_output(plan: Path) -> Path:
 
 def run_experiments(plan: Path, output: Path, args: argparse.Namespace) -> ProofResult:
     """The proof; it is a failure if no experiment could be run at all."""
-    from warplens_run.cli.progress import progress_bar
-    from warplens_run.proof.supervisor import run_proof
-
     try:
         with progress_bar() as show_progress:
             result = run_proof(plan, output, run_options(args), show_progress, fresh=args.fresh)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from warplens_run.cli.options import add_json, add_top
 from warplens_run.cli.printing import print_out, write_bytes
 from warplens_run.cli.verb import Verb
+from warplens_run.formats import proof_result as result_file
 
 if TYPE_CHECKING:
     from warplens_run.formats.proof_result import ExperimentResult, ProofResult, VariantResult
@@ -26,8 +27,6 @@ class ShowProofVerb(Verb):
         add_json(parser, "the variants")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens_run.formats import proof_result as result_file
-
         result = result_file.load(Path(args.proof))
         if args.json:
             write_bytes((json.dumps(variant_rows(result)[: args.top], ensure_ascii=False, indent=1) + "\n").encode())

@@ -10,7 +10,10 @@ from warplens_run.base.units import listed, plural
 from warplens_run.cli.files import file_to_write, plan_to_read
 from warplens_run.cli.measuring import UNSET, add_measuring, add_running, run_options
 from warplens_run.cli.printing import print_err, print_out, report_written, width
+from warplens_run.cli.progress import progress_bar
 from warplens_run.cli.verb import Verb
+from warplens_run.replay.supervisor import run_plan
+from warplens_run.replay.text import summary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,10 +42,6 @@ class RunVerb(Verb):
         add_measuring(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens_run.cli.progress import progress_bar
-        from warplens_run.replay.supervisor import run_plan
-        from warplens_run.replay.text import summary
-
         plan = plan_to_read(args.plan)
         default = plan.with_name(plan.name.removesuffix(".json") + ".result.json")
         output = file_to_write(args.output or str(default), inputs=[plan])

@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING
 from warplens_run.base.errors import WarplensError
 from warplens_run.base.files import check_replaced_folder
 from warplens_run.base.units import format_bytes, format_ms, listed, plural
+from warplens_run.capture.launch import program_of
 from warplens_run.cli.options import SEVERAL, add_force, add_json, positive
 from warplens_run.cli.printing import note, print_err, print_out, write_bytes
 from warplens_run.cli.programs import add_program, program_words
 from warplens_run.cli.verb import Verb
+from warplens_run.formats.bundle import check_free
+from warplens_run.trying.syntax import parse_variants
+from warplens_run.trying.trial import PLAIN, TrialPlan
+from warplens_run.trying.turns import TrialRecord, TurnTaker, first_refusal
 
 if TYPE_CHECKING:
     from warplens_run.trying.results import TrialResult
-    from warplens_run.trying.trial import TrialPlan
-    from warplens_run.trying.turns import TrialRecord, TurnTaker
 
 
 class TryVerb(Verb):
@@ -58,11 +61,6 @@ class TryVerb(Verb):
         add_program(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens_run.capture.launch import program_of
-        from warplens_run.trying.syntax import parse_variants
-        from warplens_run.trying.trial import TrialPlan
-        from warplens_run.trying.turns import TurnTaker, first_refusal
-
         variants = parse_variants(args.fix)
         words = program_words(args, "try the fixes in", "warplens try --fix WL202 script.py")
         program_of(words)  # what cannot be run at all is refused here
@@ -86,8 +84,6 @@ def _print_progress(text: str) -> None:
 
 
 def _check_bundles(taker: TurnTaker, folder: Path | None, args: argparse.Namespace) -> None:
-    from warplens_run.formats.bundle import check_free
-
     for path in taker.bundle_paths(folder).values() if folder is not None else ():
         check_replaced_folder(path, [*args.program, *(args.module or [])])
         check_free(path, force=args.force)
@@ -130,8 +126,6 @@ def _print_missing(record: TrialRecord, results: list[TrialResult], plan: TrialP
 
 
 def _print_bundles(record: TrialRecord) -> None:
-    from warplens_run.trying.trial import PLAIN
-
     plain = record.bundles.get(PLAIN)
     for side, path in record.bundles.items():
         if plain is not None and side != PLAIN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from warplens.cli.explaining import topics
 from warplens.settings import explain_lines
 from warplens_run.base.errors import UsageError
 from warplens_run.cli.options import add_json
@@ -43,8 +44,6 @@ def _explain(topic: str) -> Iterator[str]:
     if topic == "config":
         yield from explain_lines()
         return
-    from warplens.cli.explaining import topics
-
     if topic in ("", "tables", "codes"):
         yield from topics.list_topics()
         return

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from warplens import lab
-from warplens.advice import RULES
+from warplens.advice import RULES, rules_of_others
 from warplens.advice.held_memory import MEMORY_RULES
 from warplens.advice.rank_rules import JOB_RULES
 from warplens.advice.thresholds import (
@@ -29,6 +30,7 @@ from warplens.categories.rules import builtin_categories
 from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, all_gpus
 from warplens.model.quality import MESSAGES, explained
+from warplens.model.rule import RuleSet
 from warplens.model.table import Table
 from warplens.model.trace import empty_trace
 from warplens.profiles.comparison import compare_profiles
@@ -58,6 +60,8 @@ def list_topics() -> Iterator[str]:
         yield f"  {table.name}: {table.meaning}"
     yield "measures of the timeline: " + ", ".join(MEANINGS)
     yield "finding codes: " + ", ".join(RULES.codes)
+    for extension, rules in rules_of_others():
+        yield f"finding codes of {extension.package}: {', '.join(rules.codes)}"
     yield "finding codes of memory: " + ", ".join(MEMORY_RULES.codes)
     yield "finding codes of jobs of many ranks: " + ", ".join(JOB_RULES.codes)
     yield "more: verdict, gpus (those whose limits are known), costs (families of FLOP and byte counts), config"
@@ -68,7 +72,8 @@ def list_topics() -> Iterator[str]:
 
 def rule_topic(topic: str) -> Iterator[str]:
     code = topic.upper()
-    for rules in (RULES, MEMORY_RULES, JOB_RULES):
+    own: tuple[RuleSet[Any, Any], ...] = (RULES, MEMORY_RULES, JOB_RULES)
+    for rules in (*own, *(others for _, others in rules_of_others())):
         if code in rules:
             yield f"{code}: {rules.explain(code)}"
 

@@ -8,12 +8,14 @@ from warplens.cli.opening import inputs_of, note_warnings, open_timeline
 from warplens.cli.options import add_trace
 from warplens.cli.proving.plan import experiment_lines, proof_plan
 from warplens.cli.showing import show_text
+from warplens.cli.traces.advise import advice_text
 from warplens_run.base.units import plural
 from warplens_run.cli.files import file_to_write
 from warplens_run.cli.measuring import add_measuring, add_running
 from warplens_run.cli.printing import print_err, print_out, report_written, width
 from warplens_run.cli.prove_run import PLAN_ENDING, run_experiments
 from warplens_run.cli.verb import Verb
+from warplens_run.formats import proof_plan as plan_file
 
 
 class ProveAllVerb(Verb):
@@ -34,9 +36,6 @@ class ProveAllVerb(Verb):
         add_measuring(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.cli.traces.advise import advice_text
-        from warplens_run.formats import proof_plan as plan_file
-
         output = file_to_write(args.output, inputs=inputs_of(args))
         plan_path = output.with_name(output.name.removesuffix(".json") + PLAN_ENDING)
         profile = open_timeline(args)

@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
 from warplens.cli.options import add_trace
 from warplens.cli.progress import spinner
+from warplens.profiles.options import parse_size
+from warplens.profiles.what_if import members
+from warplens.proof.experiments import make_proof_plan
+from warplens_run.base.files import check_free
 from warplens_run.base.units import plural
 from warplens_run.cli.files import file_to_write
 from warplens_run.cli.options import add_output
 from warplens_run.cli.printing import print_err, print_out, report_written
 from warplens_run.cli.verb import Verb
+from warplens_run.formats import proof_plan as plan_file
 
 if TYPE_CHECKING:
     from warplens.profiles.trace import Profile
@@ -40,9 +45,6 @@ class PlanProofVerb(Verb):
                             "kernel lab suggests for them")  # fmt: skip
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens_run.base.files import check_free
-        from warplens_run.formats import proof_plan as plan_file
-
         target = file_to_write(args.output, inputs=inputs_of(args))
         check_free([target], force=args.force)
         profile = open_timeline(args)
@@ -59,16 +61,12 @@ class PlanProofVerb(Verb):
 
 def proof_plan(profile: Profile, args: argparse.Namespace) -> ProofPlan:
     """The experiments for what the profile finds."""
-    from warplens.profiles.options import parse_size
-    from warplens.profiles.what_if import members
-    from warplens.proof.experiments import make_proof_plan
-
     with spinner("planning; compiling Triton kernels takes some seconds each", is_slow=args.allow_source):
         return make_proof_plan(
             profile.workspace,
             Path(args.trace),
             profile.findings(),
-            members(profile),
+            members(profile.workspace, profile.table),
             allow_source=args.allow_source,
             max_bytes=parse_size(args.max_size),
         )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from warplens.replay.cpp import export
 from warplens_run.base.files import check_inputs
 from warplens_run.base.units import plural
 from warplens_run.cli.files import folder_to_write
 from warplens_run.cli.options import add_output
 from warplens_run.cli.printing import print_err
 from warplens_run.cli.verb import Verb
+from warplens_run.formats import replay_plan as plan_file
 
 
 class ExportCppVerb(Verb):
@@ -24,9 +26,6 @@ class ExportCppVerb(Verb):
         parser.add_argument("--readable", action="store_true", help="each unit also as a plain at:: call")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.replay.cpp import export
-        from warplens_run.formats import replay_plan as plan_file
-
         path, folder = Path(args.plan), folder_to_write(args.output)
         check_inputs([folder / "plan.json"], [path])
         written = export(plan_file.load(path), folder, readable=args.readable, force=args.force)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
 from warplens.cli.options import add_trace
+from warplens.planning import make_plan
+from warplens.profiles.options import parse_size
 from warplens_run.base.files import check_free
 from warplens_run.base.printable import clean
+from warplens_run.base.units import format_ns
 from warplens_run.cli.files import file_to_write
 from warplens_run.cli.options import SEVERAL, add_json, add_output, add_top
 from warplens_run.cli.printing import print_err, print_out, report_written, write_bytes
 from warplens_run.cli.verb import Verb
-
-if TYPE_CHECKING:
-    from warplens_run.formats.replay_plan import ReplayPlan
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.formats.replay_plan import APPROXIMATE, READY, ReplayPlan
 
 SHOWN_REASONS = 12
 
@@ -52,10 +53,6 @@ class PlanVerb(Verb):
         add_json(parser, "what is covered and what is not")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.planning import make_plan
-        from warplens.profiles.options import parse_size
-        from warplens_run.formats import replay_plan as plan_file
-
         target = file_to_write(args.output, inputs=[*inputs_of(args), args.kernel_files or ""])
         check_free([target], force=args.force)
         profile = open_timeline(args)
@@ -102,8 +99,6 @@ def _coverage(plan: ReplayPlan) -> list[dict[str, object]]:
 
 def _approximate_ns(plan: ReplayPlan) -> int:
     """GPU time of units whose inputs are found elsewhere in the trace."""
-    from warplens_run.formats.replay_plan import APPROXIMATE, READY
-
     return sum(
         unit.times.total_ns
         for unit in plan.units
@@ -112,8 +107,6 @@ def _approximate_ns(plan: ReplayPlan) -> int:
 
 
 def _print_summary(plan: ReplayPlan, most_reasons: int) -> None:
-    from warplens_run.base.units import format_ns
-
     rows = _coverage(plan)
     ready = sum(float(str(row["percent"])) for row in rows if row["status"] == "ready")
     families = len({unit.family for unit in plan.units if unit.family})

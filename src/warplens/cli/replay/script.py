@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 
+from warplens.replay.script import unit_script
+from warplens_run.base.errors import UsageError
+from warplens_run.base.files import check_free, write_whole
 from warplens_run.cli.files import file_to_write, plan_to_read
 from warplens_run.cli.options import SEVERAL, add_output
 from warplens_run.cli.printing import report_written, write_bytes
 from warplens_run.cli.verb import Verb
+from warplens_run.formats import replay_plan as plan_file
+from warplens_run.replay.options import MODULE
 
 
 class ScriptVerb(Verb):
@@ -28,12 +33,6 @@ class ScriptVerb(Verb):
         add_output(parser, "the file instead of printing it", metavar="FILE.py")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.replay.script import unit_script
-        from warplens_run.base.errors import UsageError
-        from warplens_run.base.files import check_free, write_whole
-        from warplens_run.formats import replay_plan as plan_file
-        from warplens_run.replay.options import MODULE
-
         path = plan_to_read(args.plan)
         target = file_to_write(args.output, ending=".py", inputs=[path]) if args.output else None
         if target is not None:

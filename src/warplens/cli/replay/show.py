@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from warplens.analyses.units.replayed import REPLAY_TABLES, WholeRun
 from warplens.cli.options import add_outputs, add_rows, add_theme
 from warplens.cli.rows import print_rows
 from warplens.cli.showing import themed
+from warplens.outputs import plan_outputs, write
+from warplens.profiles.replay import open_replay
+from warplens.profiles.unknown_table import unknown_table
 from warplens_run.base.errors import UsageError
 from warplens_run.cli.options import above_zero
 from warplens_run.cli.printing import print_out, report_written
@@ -36,11 +40,6 @@ class ShowResultVerb(Verb):
         add_rows(parser, "TABLE (default replay_units)")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.analyses.units.replayed import REPLAY_TABLES, WholeRun
-        from warplens.outputs import plan_outputs, write
-        from warplens.profiles.replay import open_replay
-        from warplens.profiles.unknown_table import unknown_table
-
         if args.table is not None and args.table not in REPLAY_TABLES:
             raise unknown_table(args.table, REPLAY_TABLES)
         if (args.whole_joules is None) != (args.whole_seconds is None):

@@ -6,17 +6,19 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from warplens.advice.thresholds import JOB_THRESHOLDS
 from warplens.cli.opening import open_profile, timeline_of
 from warplens.cli.options import add_trace
 from warplens.cli.rank_choice import names_job
 from warplens.cli.showing import show_text
+from warplens.outputs.advice_text import AdviceScope, advice_json, render_advice
+from warplens.outputs.furthest import furthest_text
 from warplens_run.cli.options import add_json, add_top
 from warplens_run.cli.printing import width, write_bytes
 from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.model.finding import Finding
-    from warplens.outputs.advice_text import AdviceScope
     from warplens.outputs.terminal import TableText
     from warplens.profiles.opened import Opened
     from warplens.profiles.trace import Profile
@@ -39,8 +41,6 @@ class AdviseVerb(Verb):
         add_json(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.outputs.advice_text import advice_json
-
         profile = open_profile(args)
         if not (names_job(args) or "memory_peak" in profile.table_names):
             profile = timeline_of(profile)
@@ -54,8 +54,6 @@ class AdviseVerb(Verb):
 
 def advice_text(profile: Opened, findings: Sequence[Finding], columns: int, min_gain: float | None = None) -> TableText:
     """The findings of a profile as text, with all that applies to them as a whole."""
-    from warplens.outputs.advice_text import render_advice
-
     if profile.has_timeline:
         scope = _scope(profile.with_timeline())
     else:
@@ -64,25 +62,17 @@ def advice_text(profile: Opened, findings: Sequence[Finding], columns: int, min_
 
 
 def _memory_scope(profile: Opened) -> AdviceScope:
-    from warplens.outputs.advice_text import AdviceScope
-
     notes = [row["message"] for row in profile.table("quality").to_dicts() if row["severity"] == "warning"]
     return AdviceScope(profile.verdict(), False, 0.0, notes)
 
 
 def _job_scope(profile: Opened, min_gain: float | None) -> AdviceScope:
-    from warplens.advice.thresholds import JOB_THRESHOLDS
-    from warplens.outputs.advice_text import AdviceScope
-
     notes = [row["message"] for row in profile.table("quality").to_dicts() if row["severity"] == "warning"]
     least = JOB_THRESHOLDS.min_gain_percent if min_gain is None else min_gain
     return AdviceScope(profile.verdict(), True, least, notes, "the job's step, of a straggler since it is slow")
 
 
 def _scope(profile: Profile) -> AdviceScope:
-    from warplens.outputs.advice_text import AdviceScope
-    from warplens.outputs.furthest import furthest_text
-
     per_step = bool(len(profile.table("steps")))
     notes = [row["message"] for row in profile.table("quality").to_dicts() if _limits_advice(row)]
     model = profile.step_model

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, open_job, open_profile, timeline_of
 from warplens.cli.options import add_outputs, add_ranks, add_trace
 from warplens.cli.progress import spinner
 from warplens.cli.rank_choice import names_job
+from warplens.outputs import Document, plan_outputs, write
+from warplens.outputs.conversions import FORMS, PATHS, ConversionTarget, plan_conversion
+from warplens.outputs.perfetto import write_perfetto
+from warplens.profiles.job_timelines import job_timelines
+from warplens.profiles.options import parse_size
+from warplens.profiles.timelines import rank_timeline
 from warplens_run.base.errors import UsageError
 from warplens_run.base.units import listed
 from warplens_run.cli.printing import note, report_written
 from warplens_run.cli.verb import Verb
-
-if TYPE_CHECKING:
-    from warplens.outputs.conversions import ConversionTarget
 
 
 class ConvertVerb(Verb):
@@ -42,9 +44,6 @@ class ConvertVerb(Verb):
         add_outputs(parser, "x.perfetto.json.gz, x.perfetto.json, x.speedscope.json, x.parquet or x.hatchet")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.outputs import Document, plan_outputs, write
-        from warplens.outputs.conversions import FORMS, PATHS, plan_conversion
-
         if not args.output:
             raise UsageError("no output is given", hint=f"-o {FORMS}")
         inputs = inputs_of(args)
@@ -56,8 +55,6 @@ class ConvertVerb(Verb):
             return _convert_job(args, targets, of_paths)
         profile = open_profile(args)
         if targets:
-            from warplens.profiles.timelines import rank_timeline
-
             timeline = rank_timeline(
                 timeline_of(profile), with_tracks=any(target.conversion.has_tracks for target in targets)
             )
@@ -70,16 +67,11 @@ class ConvertVerb(Verb):
 
 
 def _convert_job(args: argparse.Namespace, targets: Sequence[ConversionTarget], of_paths: Sequence[str]) -> int:
-    from warplens.outputs.perfetto import write_perfetto
-
     for other in [*of_paths, *(target.path for target in targets if not target.conversion.has_tracks)]:
         hint = "x.perfetto.json.gz has several; --rank N converts one"
         raise UsageError(f"{other} is a form for one trace, not for the ranks of a job", hint=hint)
     job = open_job(args)
     with spinner("reading the timelines"):
-        from warplens.profiles.job_timelines import job_timelines
-        from warplens.profiles.options import parse_size
-
         ranks, max_bytes = [*args.rank, *args.ranks], parse_size(args.max_size)
         chosen = job_timelines(job, ranks, cache=not args.no_cache, rules=args.rules, max_bytes=max_bytes)
         for target in targets:

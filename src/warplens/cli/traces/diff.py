@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warplens.api import diff, open, open_ranks
 from warplens.cli.options import (
     add_cluster,
     add_outputs,
@@ -18,9 +19,15 @@ from warplens.cli.options import (
     add_timeline,
 )
 from warplens.cli.progress import progress
+from warplens.cli.rank_progress import rank_progress
 from warplens.cli.rows import print_rows
 from warplens.cli.showing import show_text, themed
+from warplens.outputs import plan_outputs, write
+from warplens.outputs.diff_text import SCREEN_TABLES, render_comparison
+from warplens.outputs.diff_tree_text import render_diff_tree
+from warplens.ranks.finding_files import is_job
 from warplens_run.base.errors import UsageError
+from warplens_run.base.units import parse_duration
 from warplens_run.cli.options import percentage, positive
 from warplens_run.cli.printing import command_line, note, print_err, report_written, width
 from warplens_run.cli.verb import Verb
@@ -84,8 +91,6 @@ class DiffVerb(Verb):
         parser.add_argument("-q", "--quiet", action="store_true", help="no summary, only the outputs")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.outputs import plan_outputs, write
-
         if args.table and args.tree:
             raise UsageError("--table and --tree exclude each other", hint="give one of them")
         inputs = [path for path in (args.a, args.b, *args.rules) if path is not None]
@@ -108,8 +113,6 @@ class DiffVerb(Verb):
 
 
 def _open(args: argparse.Namespace) -> Comparison:
-    from warplens_run.base.units import parse_duration
-
     options: OpenOptions = {
         "cache": not args.no_cache,
         "rules": args.rules,
@@ -131,8 +134,6 @@ def _open(args: argparse.Namespace) -> Comparison:
         return _compare_jobs(args, options)
     larger = max((Path(args.a), Path(args.b)), key=lambda path: path.stat().st_size if path.is_file() else 0)
     with progress(f"reading {args.a} and {args.b}", larger):
-        from warplens.api import diff
-
         if not any(step_ms) and args.timeline == "recorded":
             return diff(args.a, args.b, whole=args.whole, **options)
         a, b = (_open_side(path, ms, args, options) for path, ms in zip((args.a, args.b), step_ms, strict=True))
@@ -145,23 +146,16 @@ def _compare_steps(args: argparse.Namespace, options: OpenOptions) -> Comparison
     if args.b is not None or args.whole or args.step_time:
         raise UsageError("--steps compares steps of one trace", hint="omit B, --whole and --step-time")
     with progress(f"reading {args.a}", Path(args.a)):
-        from warplens.api import diff
-
         if args.timeline == "recorded":
             return diff(args.a, steps=args.steps, **options)
         return diff(_open_side(args.a, 0.0, args, options), steps=args.steps)
 
 
 def _are_jobs(args: argparse.Namespace) -> bool:
-    from warplens.ranks.finding_files import is_job
-
     return all(is_job([path]) for path in (args.a, args.b))
 
 
 def _compare_jobs(args: argparse.Namespace, options: OpenOptions) -> Comparison:
-    from warplens.api import diff, open_ranks
-    from warplens.cli.rank_progress import rank_progress
-
     sides = []
     for path in (args.a, args.b):
         with rank_progress() as on_progress:
@@ -174,8 +168,6 @@ def _compare_jobs(args: argparse.Namespace, options: OpenOptions) -> Comparison:
 
 
 def _open_side(path: str, step_ms: float, args: argparse.Namespace, options: OpenOptions) -> Profile:
-    from warplens.api import open
-
     own: OpenOptions = {**options, "step_ms": step_ms}
     profile = open(path, **own).with_timeline()
     return profile.corrected() if args.timeline == "corrected" else profile
@@ -183,8 +175,6 @@ def _open_side(path: str, step_ms: float, args: argparse.Namespace, options: Ope
 
 def _step_times_ms(text: str) -> tuple[float, float]:
     """Of A and B; 0 where it is not given."""
-    from warplens_run.base.units import parse_duration
-
     if not text:
         return 0.0, 0.0
     parts = text.split(",")
@@ -196,8 +186,6 @@ def _step_times_ms(text: str) -> tuple[float, float]:
 
 
 def _show_summary(args: argparse.Namespace, comparison: Comparison) -> None:
-    from warplens.outputs.diff_text import SCREEN_TABLES, render_comparison
-
     names = comparison.table_names
     needed = [name for name in names if name in SCREEN_TABLES or "diff_ops" not in names]
     document = comparison.document(needed)
@@ -206,8 +194,6 @@ def _show_summary(args: argparse.Namespace, comparison: Comparison) -> None:
 
 
 def _show_tree(args: argparse.Namespace, tree: Table) -> None:
-    from warplens.outputs.diff_tree_text import render_diff_tree
-
     if args.json or args.csv:
         print_rows(tree, args)
     elif not tree.frame["a_count"][0] and not tree.frame["b_count"][0]:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 from warplens.cli.opening import inputs_of, open_profile
 from warplens.cli.options import add_outputs, add_theme, add_trace
 from warplens.cli.traces.path_options import PathFilter, add_path_options, kernel_categories
+from warplens.model.inverted import inverted
+from warplens.outputs.flamegraph import FlamegraphTarget, plan_flamegraph, write_flamegraph
+from warplens.outputs.flamegraph_svg import FlameLook
+from warplens.outputs.palette import paper_of
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.cli.options import between, whole_between
 from warplens_run.cli.printing import report_written
 from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
-    from warplens.outputs.flamegraph import FlamegraphTarget
     from warplens.profiles.opened import Opened
 
 NARROWEST_PX = 200
@@ -49,11 +52,6 @@ class FlamegraphVerb(Verb):
                             help="omit narrower frames from the picture (default 0.3)")  # fmt: skip
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.model.inverted import inverted
-        from warplens.outputs.flamegraph import write_flamegraph
-        from warplens.outputs.flamegraph_svg import FlameLook
-        from warplens.outputs.palette import paper_of
-
         targets, path_filter = _targets(args), PathFilter(args)
         profile = open_profile(args)
         tree = path_filter(profile.tree(args.context, weight=args.weight, short_names=not args.full_names))
@@ -74,8 +72,6 @@ class FlamegraphVerb(Verb):
 
 
 def _targets(args: argparse.Namespace) -> list[FlamegraphTarget]:
-    from warplens.outputs.flamegraph import plan_flamegraph
-
     if not args.output:
         raise UsageError("no output is given", hint="-o x.svg, x.folded or x.speedscope.json")
     return [plan_flamegraph(path, force=args.force, inputs=inputs_of(args)) for path in args.output]

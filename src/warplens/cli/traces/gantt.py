@@ -15,18 +15,22 @@ from warplens.cli.progress import spinner
 from warplens.cli.rank_choice import names_job
 from warplens.cli.showing import themed
 from warplens.cli.traces.flamegraph import hint_without_gpu_work
+from warplens.outputs import Document, plan_outputs, write
+from warplens.outputs.gantt import GanttTarget, plan_gantt, write_gantt
+from warplens.outputs.gantt_chart import GROUPINGS, TimeWindow, make_chart, step_window, whole_window
+from warplens.outputs.gantt_plot import GanttLook
+from warplens.outputs.palette import paper_of
+from warplens.profiles.job_gantt import MOST_RANKS, job_gantt_document, job_gpu_events
+from warplens.profiles.job_timelines import ranks_that_matter
+from warplens.ranks.merged_notes import rank_text
 from warplens_run.base.errors import UsageError, WarplensError
-from warplens_run.base.units import plural
+from warplens_run.base.units import parse_duration, plural
 from warplens_run.cli.options import between, whole_between
 from warplens_run.cli.printing import command_line, note, report_written
 from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from warplens.outputs import Document
-    from warplens.outputs.gantt import GanttTarget
-    from warplens.outputs.gantt_chart import TimeWindow
 
 MOST_KERNELS = 16
 MOST_ROWS = 256
@@ -77,10 +81,6 @@ class GanttVerb(Verb):
         parser.add_argument("--title", default=None, help="title of the picture (default: the file's name)")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.outputs import plan_outputs, write
-        from warplens.outputs.gantt import plan_gantt
-        from warplens.outputs.gantt_chart import GROUPINGS
-
         if not args.output:
             raise UsageError("no output is given", hint="-o x.svg, x.pdf, x.png or x.html")
         if args.by not in GROUPINGS:
@@ -135,10 +135,6 @@ def _of_job(args: argparse.Namespace) -> _Drawn:
     job = open_job(args)
     note_warnings(job)
     with spinner("reading the timelines"):
-        from warplens.profiles.job_gantt import MOST_RANKS, job_gantt_document, job_gpu_events
-        from warplens.profiles.job_timelines import ranks_that_matter
-        from warplens.ranks.merged_notes import rank_text
-
         positions = job.positions_of(args.ranks) if args.ranks else ranks_that_matter(job, MOST_RANKS)
         events = job_gpu_events(job, positions)
     drawn, every = [job.job.ranks[position] for position in positions], len(job.job.ranks)
@@ -154,11 +150,6 @@ def _of_job(args: argparse.Namespace) -> _Drawn:
 
 
 def _write_pictures(args: argparse.Namespace, targets: list[GanttTarget], drawn: _Drawn, window: TimeWindow) -> None:
-    from warplens.outputs.gantt import write_gantt
-    from warplens.outputs.gantt_chart import make_chart
-    from warplens.outputs.gantt_plot import GanttLook
-    from warplens.outputs.palette import paper_of
-
     if not targets:
         return
     pixel_ns = window.span_ns / (args.width * args.dpi)
@@ -173,16 +164,12 @@ def _write_pictures(args: argparse.Namespace, targets: list[GanttTarget], drawn:
 
 
 def _window(events: pl.DataFrame, time_range: tuple[int, int] | None, steps: set[int]) -> TimeWindow:
-    from warplens.outputs.gantt_chart import TimeWindow, step_window, whole_window
-
     if time_range is not None:
         return TimeWindow(*time_range)
     return step_window(events, steps) if steps else whole_window(events)
 
 
 def _range(text: str | None) -> tuple[int, int] | None:
-    from warplens_run.base.units import parse_duration
-
     if text is None:
         return None
     first, dash, last = text.partition("-")

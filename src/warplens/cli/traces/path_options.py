@@ -6,10 +6,10 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
+from warplens.model.tree import Tree, keep_paths, without
 from warplens_run.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from warplens.model.tree import Tree
     from warplens.profiles.opened import Opened
 
 
@@ -28,8 +28,6 @@ class PathFilter:
         self._include, self._exclude = compiled(args.include), compiled(args.exclude)
 
     def __call__(self, tree: Tree) -> Tree:
-        from warplens.model.tree import keep_paths, without
-
         if self._exclude is not None:
             tree = without(tree, self._exclude)
         return keep_paths(tree, self._include) if self._include is not None else tree

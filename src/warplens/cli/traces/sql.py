@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from warplens.cli.opening import open_reported
 from warplens.cli.options import add_forms, add_trace
 from warplens.cli.rows import print_rows
+from warplens.cli.supervision import time_limit
 from warplens_run.cli.options import add_top, not_negative_number
 from warplens_run.cli.verb import Verb
 
@@ -38,8 +39,6 @@ class SqlVerb(Verb):
         parser.set_defaults(sort=None, where=None, columns=None)  # which the query itself can say
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.cli.supervision import time_limit
-
         profile = open_reported(args)
         with time_limit(args.timeout) if getattr(args, "is_supervised", False) else nullcontext():
             answer = profile.sql(args.query)

@@ -8,11 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from warplens.analyses.paths.merged_trees import MergedTrees
+from warplens.analyses.paths.node_selection import large_nodes, with_callers
+from warplens.analyses.paths.tree_display import with_frames, without_subtrees
+from warplens.analyses.trees.rates import Figure, metric, offered
 from warplens.cli.opening import inputs_of, open_profile
 from warplens.cli.options import add_theme, add_trace
 from warplens.cli.rows import print_json
 from warplens.cli.showing import show_text
+from warplens.cli.traces.flamegraph import hint_without_gpu_work
 from warplens.cli.traces.path_options import PathFilter, add_path_options, compiled, kernel_categories
+from warplens.model.quality import WARNING
+from warplens.outputs import render_table
+from warplens.outputs.flamegraph_svg import FlameLook
+from warplens.outputs.palette import paper_of
+from warplens.outputs.tree_files import TreeTarget, holds_paths, is_picture, plan_tree_file, write_tree_file
+from warplens.outputs.tree_text import TreeColumn, TreeView, render_list, render_tree, tree_table
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.base.printable import clean
 from warplens_run.cli.options import add_json, add_output, positive
@@ -22,12 +33,9 @@ from warplens_run.cli.verb import Verb
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from warplens.analyses.trees.rates import Figure
     from warplens.model.call_paths import CallPaths
     from warplens.model.trace import Bools
     from warplens.model.tree import Floats, Tree
-    from warplens.outputs.tree_files import TreeTarget
-    from warplens.outputs.tree_text import TreeColumn, TreeView
 
 OWN = ("gpu_us", "self_us", "percent", "count", "avg_us")
 """In every row of --json and of a file, whatever -m says."""
@@ -87,9 +95,6 @@ class TreeVerb(Verb):
                    "x.hatchet")  # fmt: skip
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.outputs.tree_files import holds_paths, plan_tree_file
-        from warplens.outputs.tree_text import render_list, render_tree, tree_table
-
         cut = _Cut(args)
         inputs = [*inputs_of(args), args.diff or ""]
         target = plan_tree_file(args.output, force=args.force, inputs=inputs) if args.output else None
@@ -136,8 +141,6 @@ class _Cut:
         self._dropped = compiled(args.drop)
 
     def __call__(self, tree: Tree) -> Tree:
-        from warplens.analyses.paths.tree_display import without_subtrees
-
         return self._paths(without_subtrees(tree, self._dropped) if self._dropped is not None else tree)
 
 
@@ -146,9 +149,6 @@ class _TreeSide:
 
     def __init__(self, args: argparse.Namespace, path: str, cut: _Cut, *, whole: bool = False) -> None:
         """With `whole`, the tree has full names and all metrics, for a file that other programs open."""
-        from warplens.analyses.paths.tree_display import with_frames
-        from warplens.model.quality import WARNING
-
         self.name = Path(path).name
         self.profile = open_profile(args, path)
         self.paths = self.profile.call_paths(args.context) if whole else None
@@ -166,14 +166,10 @@ class _TreeSide:
         return replace(self.paths, tree=self.tree, device=self.paths.device if self.tree is self.paths.tree else ())
 
     def figure(self, name: str) -> Figure:
-        from warplens.analyses.trees.rates import metric
-
         return metric(self.tree, name, self.gpu)
 
     def metrics(self, args: argparse.Namespace, default: Sequence[str]) -> list[str]:
         """The metrics asked for, each once; else those that say most of this profile."""
-        from warplens.analyses.trees.rates import offered
-
         asked = [name.strip() for name in (args.metrics or "").split(",") if name.strip()]
         if not asked and not self.tree.total_ns[0]:
             asked = offered(self.tree, self.gpu).frame["metric"].to_list()[:3]
@@ -196,8 +192,6 @@ class _Plain:
         return not (tree.total_count[0] or tree.total_ns[0] or any(values.any() for values in tree.metrics.values()))
 
     def view(self, *, rows: bool = False, whole: bool = False) -> TreeView:
-        from warplens.outputs.tree_text import TreeView
-
         figures = {figure.name: figure for figure in self._figures}
         if rows:
             figures = {name: figures.get(name) or self._side.figure(name) for name in (*OWN, *figures)}
@@ -223,8 +217,6 @@ class _Plain:
     def _shown(self, whole: bool) -> tuple[Bools, str]:
         """Which nodes are large enough, and what the others are."""
         import numpy as np
-
-        from warplens.analyses.paths.node_selection import large_nodes, with_callers
 
         least: MetricThreshold | None = self._args.threshold
         top: int | None = self._args.top
@@ -266,8 +258,6 @@ class _Difference:
     """Two trees as one, with each metric of both and the difference."""
 
     def __init__(self, args: argparse.Namespace, side: _TreeSide, other: _TreeSide) -> None:
-        from warplens.analyses.paths.merged_trees import MergedTrees
-
         self._args, self._merged = args, MergedTrees(side.tree, other.tree)
         self.tree = self._merged.tree
         self.is_empty = len(self.tree) < 2
@@ -277,9 +267,6 @@ class _Difference:
 
     def view(self, *, rows: bool = False, whole: bool = False) -> TreeView:
         import numpy as np
-
-        from warplens.analyses.paths.node_selection import with_callers
-        from warplens.outputs.tree_text import TreeView
 
         this, other, change = self._columns[:3]
         largest = np.nan_to_num([abs(this.values[0]), abs(other.values[0])]).max()
@@ -304,8 +291,6 @@ class _Difference:
 
     def _compared(self, name: str) -> tuple[TreeColumn, TreeColumn, TreeColumn]:
         """A metric of this profile, of the other, and what this has more."""
-        from warplens.outputs.tree_text import TreeColumn
-
         this, other = self._sides[0].figure(name), _other_figure(self._sides[1], name)
         missing = float("nan") if this.is_rate else 0.0
         ours, theirs = (self._merged.spread(side, figure.values, missing) for side, figure in enumerate((this, other)))
@@ -325,15 +310,10 @@ def _other_figure(other: _TreeSide, name: str) -> Figure:
 
 
 def column(figure: Figure) -> TreeColumn:
-    from warplens.outputs.tree_text import TreeColumn
-
     return TreeColumn(figure.name, figure.values, figure.unit, figure.meaning)
 
 
 def _show_list(args: argparse.Namespace, side: _TreeSide) -> int:
-    from warplens.analyses.trees.rates import offered
-    from warplens.outputs import render_table
-
     table = offered(side.tree, side.gpu)
     if args.json:
         print_json(table, args.top)
@@ -343,18 +323,11 @@ def _show_list(args: argparse.Namespace, side: _TreeSide) -> int:
 
 
 def _no_gpu_work(side: _TreeSide) -> str:
-    from warplens.cli.traces.flamegraph import hint_without_gpu_work
-
     hint = hint_without_gpu_work(side.profile)
     return "no GPU work in this trace" + (f"\n\nhint: {hint}" if hint else "")
 
 
 def _write(args: argparse.Namespace, target: TreeTarget, side: _TreeSide, shown: _Plain | _Difference) -> None:
-    from warplens.outputs.flamegraph_svg import FlameLook
-    from warplens.outputs.palette import paper_of
-    from warplens.outputs.tree_files import is_picture, write_tree_file
-    from warplens.outputs.tree_text import tree_table
-
     if args.diff and is_picture(target):
         raise UsageError("a flame graph shows one profile, not the difference of two", hint="write x.csv or x.json")
     if is_picture(target) and not shown.tree.total_ns[0]:

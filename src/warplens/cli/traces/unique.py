@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from warplens.analyses import UNIT_TABLES
 from warplens.cli.opening import inputs_of, note_warnings, open_job, open_timeline
 from warplens.cli.options import add_outputs, add_rows, add_theme, add_trace
 from warplens.cli.rank_choice import names_job
 from warplens.cli.rows import print_rows
 from warplens.cli.showing import themed
+from warplens.outputs import plan_outputs, write
 from warplens_run.base.errors import UsageError
 from warplens_run.cli.printing import command_line, print_out, report_written
 from warplens_run.cli.verb import Verb
@@ -45,9 +47,6 @@ class UniqueVerb(Verb):
         add_rows(parser, "--table (default unique)")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.analyses import UNIT_TABLES
-        from warplens.outputs import plan_outputs, write
-
         is_job = names_job(args)
         every = ("unique_kernels",) if is_job else tuple(UNIT_TABLES)
         names = [args.table] if args.table else list(every)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from warplens.cli.opening import note_warnings, open_timeline
 from warplens.cli.options import add_rows, add_trace
 from warplens.cli.rows import print_rows
+from warplens.model.edits import CaptureGraph, StepChange
+from warplens.profiles.what_if import fixes, host_scaling, scaling
 from warplens_run.base.errors import UsageError
 from warplens_run.cli.verb import Verb
 
@@ -44,9 +46,6 @@ class WhatIfVerb(Verb):
         add_rows(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.model.edits import CaptureGraph, StepChange
-        from warplens.profiles.what_if import fixes, host_scaling, scaling
-
         profile = open_timeline(args)
         if args.fix in ([], ["all"]) and not (args.scale or args.graph or args.host is not None):
             note_warnings(profile)
@@ -54,8 +53,8 @@ class WhatIfVerb(Verb):
             is_whole_text = not (args.json or args.csv or args.sort or args.where)
             print_rows(_with_added_only(table) if is_whole_text else table, args)
             return 0
-        changes = fixes(profile, [code if code == "all" else code.upper() for code in args.fix])
-        changes += [scaling(profile, pattern, _factor(factor)) for pattern, factor in args.scale]
+        changes = fixes(profile.findings(), [code if code == "all" else code.upper() for code in args.fix])
+        changes += [scaling(profile.table, pattern, _factor(factor)) for pattern, factor in args.scale]
         if args.host is not None:
             changes.append(host_scaling(_factor(args.host)))
         if args.graph:
