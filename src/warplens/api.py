@@ -28,6 +28,7 @@ from warplens.profiles.reading import read, read_light, read_with_light
 from warplens.profiles.trace import TABLE_NAMES, Profile
 from warplens.ranks.finding_files import captured_trace, is_job_folder
 from warplens_run.base.errors import FormatError, UsageError
+from warplens_run.base.loading import loaded
 from warplens_run.base.units import listed
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def _own_file(path: Path, gpu: str, max_bytes: int) -> Opened | None:
     """What a file of Warplens itself or a memory snapshot contains; None for profiles, which are by far the most."""
     kind = file_kind(path)
     if kind in lab.KINDS:
-        opened: Opened = lab.loaded(lab.KINDS[kind])(path, gpu)
+        opened: Opened = loaded(lab.KINDS[kind])(path, gpu)
         return opened
     if kind == REPLAY_RESULT:
         from warplens.profiles.replay import open_replay

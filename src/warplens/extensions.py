@@ -12,7 +12,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +19,7 @@ import msgspec
 
 from warplens.cache.place import NO_PLACE, cache_directory
 from warplens_run.base.files import write_whole
+from warplens_run.base.loading import loaded
 
 READERS: Final = "warplens.readers"
 RULES: Final = "warplens.rules"
@@ -58,12 +58,11 @@ def offered(group: str) -> list[Extension]:
     return [each for each in listed.extensions if each.group == group]
 
 
-def loaded(group: str, kind: type) -> Iterator[tuple[Extension, Any]]:
+def extensions(group: str, kind: type) -> Iterator[tuple[Extension, Any]]:
     """The objects of a group; one that cannot be loaded, or is of another kind, is a warning."""
     for extension in offered(group):
-        module, _, name = extension.place.partition(":")
         try:
-            found = getattr(import_module(module), name)
+            found = loaded(extension.place)
         except Exception as error:  # noqa: BLE001 - whatever happens in code of others must not end a report
             warn(extension, error)
             continue

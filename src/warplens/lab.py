@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 VERBS: Final = {
-    # verb: its module, its class, and the line about it in the help
+    # verb: its class, and the line about it in the help
     "kernel": (
-        "warplens_lab.cli",
-        "KernelVerb",
+        "warplens_lab.cli:KernelVerb",
         "Look inside a Triton kernel without a GPU: what the compiler makes of it, what each program does",
     )
 }
@@ -36,9 +34,3 @@ TOPIC: Final = "warplens_lab.cli.topics:kernel_topic"
 TABLES: Final = "warplens_lab.cli.topics:kernel_tables"
 EXPERIMENTS: Final = "warplens_lab.proof.kernel_suggestions:lab_experiments"
 UNITS: Final = "warplens_lab.planning.launched_units:launched_unit"
-
-
-def loaded(place: str) -> Any:
-    """What a place above names."""
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)

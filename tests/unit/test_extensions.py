@@ -33,7 +33,7 @@ def read(text, meta, notes):
     return builder.build(meta, notes)
 
 
-FORMAT = ProfileFormat("a list of kernels", lambda head: head.startswith(b"KERNELS"), lambda: read)
+FORMAT = ProfileFormat("a list of kernels", lambda head: head.startswith(b"KERNELS"), "acme_ext:read")
 
 
 def small(figures):

@@ -14,7 +14,7 @@ from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.what_if import StepModel
 from warplens.analyses.missing_data import TORCH
 from warplens.extensions import RULES as OFFERED
-from warplens.extensions import Extension, loaded, warn
+from warplens.extensions import Extension, extensions, warn
 from warplens.model.edits import saves_host_time
 from warplens.model.finding import Finding, ranked
 from warplens.model.rule import RuleSet
@@ -101,7 +101,7 @@ def find(
 
 def rules_of_others() -> Iterator[tuple[Extension, RuleSet[TraceFigures, Finding]]]:
     """The rules on traces that other packages bring along, but for those whose codes are ours."""
-    for extension, rules in loaded(OFFERED, RuleSet):
+    for extension, rules in extensions(OFFERED, RuleSet):
         if taken := [code for code in rules.codes if code in RULES]:
             warn(extension, ValueError(f"{', '.join(taken)}: codes of other rules"))
         else:

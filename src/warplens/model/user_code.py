@@ -16,8 +16,9 @@ INFRASTRUCTURE = LazyPattern(
     r"|(?:api|profiler|tree_util)\.py\(\d+\): "
     r"(?:block_until_ready|try_to_block|device_put|start_trace|stop_trace|trace|wrapper|tree_\w+)$"
     r"|(?:.*/)?torchinductor[^/]*/"
-    # What records the run: with folders, as PyTorch's profiler names it, and without.
-    r"|(?:.*/)?(?:warplens_run/(?:capture|counters|formats|workloads)|warplens/capture)/|jax_backend\.py\("
+    # What records the run and what starts it: with folders, as PyTorch's profiler names it, and without. A user's own
+    # folder may be called warplens as well.
+    r"|(?:.*/)?(?:warplens_run/|warplens/(?:capture|cli)/|warplens/__main__\.py\()|jax_backend\.py\("
     r"|(?:session|steps|scopes|windows)\.py\(\d+\): (?:step|mark|_pass_on|__enter__|__exit__|_enter|_exit|is_open)$"
     r"|(?:.*/)?(?:contextlib|functools|threading|dataclasses|typing|abc|enum|copy|inspect|weakref)\.py\("
 )

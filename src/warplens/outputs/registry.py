@@ -12,6 +12,7 @@ from warplens.outputs.document import Document, DocumentKind
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.tabular import csv_bytes, parquet_bytes, safe_csv_bytes
 from warplens_run.base.errors import UsageError
+from warplens_run.base.loading import loaded
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def _report_page(document: Document) -> bytes:
 
 def _lab_page(document: Document) -> bytes:
     content = document.page() if document.page is not None else None
-    make: Callable[[object], bytes] = lab.loaded(lab.PAGES[document.kind])
+    make: Callable[[object], bytes] = loaded(lab.PAGES[document.kind])
     return _themed(document, make(content))
 
 

@@ -34,6 +34,7 @@ from warplens.planning.schemas import OpSchema, parse_schema
 from warplens.planning.shards import Sharding, shardings
 from warplens.planning.triton_units import triton_arguments, triton_kernel
 from warplens.planning.zeros import with_zeros, zero_fills
+from warplens_run.base.loading import loaded
 from warplens_run.base.units import is_whole_number
 from warplens_run.formats.replay_plan import REFUSED, Argument, Kernel, Storage, Times, Unit
 from warplens_run.replay.op_rules import hazard
@@ -126,7 +127,7 @@ def _unit(source: UnitInputs, row: UnitRow, name: str, pieces: pl.DataFrame, tot
     )
     try:
         if row.launch >= 0:
-            make: Callable[..., Unit] = lab.loaded(lab.UNITS)
+            make: Callable[..., Unit] = loaded(lab.UNITS)
             return make(unit, row.launch, source.context, is_certain=row.unit not in source.uncertain)
         return _with_arguments(unit, source, row)
     except NotReplayable as refusal:

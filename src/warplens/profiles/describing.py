@@ -15,6 +15,7 @@ from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, gpu_of_device
 from warplens.model.arrays import numbered
 from warplens.model.trace import Device, Meta, Trace
+from warplens_run.base.loading import loaded
 from warplens_run.base.units import format_bytes, format_count
 
 NO_DEVICE = "no GPU named in the file"
@@ -102,6 +103,6 @@ def explanations(codes: Collection[str]) -> dict[str, str]:
         texts |= {code: MEMORY_RULES.explain(code) for code in others if code in MEMORY_RULES}
         texts |= {code: JOB_RULES.explain(code) for code in others if code in JOB_RULES}
     if any(code.startswith("WK") for code in others):
-        of_kernels = lab.loaded(lab.RULES)
+        of_kernels = loaded(lab.RULES)
         texts |= {code: of_kernels.explain(code) for code in others if code in of_kernels}
     return texts

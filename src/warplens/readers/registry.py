@@ -1,7 +1,7 @@
 """The one list of formats. Content decides, never the file's name.
 
-To add a format: a module with `read(text, meta, notes)` that fills a `TraceBuilder` and returns its trace, a function
-here that imports it, and an entry in `FORMATS`, above all that could take the file for their own.
+To add a format: a module with `read(text, meta, notes)` that fills a `TraceBuilder` and returns its trace, and an entry
+in `FORMATS` with its place, above all that could take the file for their own.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Final
 import msgspec
 
 from warplens import native_library
-from warplens.extensions import READERS, loaded, offered
+from warplens.extensions import READERS, extensions, offered
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
 from warplens.readers.shared.file_head import head_of
 from warplens.readers.shared.stored_file import NotWholeError, StoredFile, slices, text_start
 from warplens_run.base.errors import FormatError
+from warplens_run.base.loading import loaded
 
 Reader = Callable[[bytes, Meta, list[Note]], Trace | CallPaths]
 """(content, facts about the file, notes from unpacking it) → the profile."""
@@ -46,91 +47,12 @@ class ProfileFormat(msgspec.Struct, frozen=True):
     name: str
     matches: Callable[[bytes], bool]
     """Of a text it gets what follows a byte order mark and white space."""
-    reader: Callable[[], Reader]
-    """Imports the reader."""
-    chunk_reader: Callable[[], ChunkReader] | None = None
-    """Imports one that takes the text in chunks, where there is one."""
+    reader: str
+    """Where its `Reader` is, `module:name`: imported when the format is met, for all together take long."""
+    chunk_reader: str = ""
+    """Where its `ChunkReader` is, if there is one."""
     is_binary: bool = False
     """Whether a leading byte that looks like white space is content."""
-
-
-# Readers are imported when their format is met: all of them together cost more than reading a small trace.
-def _sqlite() -> Reader:
-    from warplens.readers.sqlite_file import read
-
-    return read
-
-
-def _nsys_report() -> Reader:
-    from warplens.readers.nsys.report import read
-
-    return read
-
-
-def _ncu_report() -> Reader:
-    from warplens.readers.ncu.report import read
-
-    return read
-
-
-def _execution_trace() -> Reader:
-    from warplens.readers.execution_trace.join import refuse_alone
-
-    return refuse_alone
-
-
-def _rocprofv3() -> Reader:
-    from warplens.readers.rocm.rocprofv3 import read
-
-    return read
-
-
-def _rocprof_v1() -> Reader:
-    from warplens.readers.rocm.rocprof_v1 import read
-
-    return read
-
-
-def _proton_tree() -> Reader:
-    from warplens.readers.proton.tree import read
-
-    return read
-
-
-def _proton_trace() -> Reader:
-    from warplens.readers.proton.trace import read
-
-    return read
-
-
-def _ncu() -> Reader:
-    from warplens.readers.ncu.reader import read
-
-    return read
-
-
-def _xplane() -> Reader:
-    from warplens.readers.xplane.reader import read
-
-    return read
-
-
-def _xla_json() -> Reader:
-    from warplens.readers.xplane.trace_json import read
-
-    return read
-
-
-def _kineto() -> Reader:
-    from warplens.readers.kineto.reader import read
-
-    return read
-
-
-def _kineto_chunks() -> ChunkReader:
-    from warplens.readers.kineto.reader import read_chunks
-
-    return read_chunks
 
 
 def _has(*patterns: bytes) -> Callable[[bytes], bool]:
@@ -157,47 +79,65 @@ def _is_ncu_page(head: bytes) -> bool:
 EXECUTION_TRACE: Final = ProfileFormat(
     "a PyTorch ExecutionTrace",
     _has(rb'"schema"\s*:\s*"\d+\.\d+\.\d+(?:-chakra[^"]*)?"', rb'"nodes"\s*:\s*\['),
-    _execution_trace,
+    "warplens.readers.execution_trace.join:refuse_alone",
 )
 FORMATS: Final = (
     ProfileFormat(
         "an Nsight Systems report (.nsys-rep)",
         _has(rb"\ANVIDIA Tegra Profiler Report "),
-        _nsys_report,
+        "warplens.readers.nsys.report:read",
         is_binary=True,
     ),
-    ProfileFormat("an Nsight Compute report (.ncu-rep)", _has(rb"\ANVR\0"), _ncu_report, is_binary=True),
     ProfileFormat(
-        "an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), _sqlite, is_binary=True
+        "an Nsight Compute report (.ncu-rep)", _has(rb"\ANVR\0"), "warplens.readers.ncu.report:read", is_binary=True
+    ),
+    ProfileFormat(
+        "an SQLite database (Nsight Systems or rocpd)",
+        _has(rb"\ASQLite format 3\0"),
+        "warplens.readers.sqlite_file:read",
+        is_binary=True,
     ),
     EXECUTION_TRACE,
-    ProfileFormat("a rocprofv3 JSON file", _has(rb'\A\{\s*"rocprofiler-sdk-tool"'), _rocprofv3),
+    ProfileFormat(
+        "a rocprofv3 JSON file", _has(rb'\A\{\s*"rocprofiler-sdk-tool"'), "warplens.readers.rocm.rocprofv3:read"
+    ),
     ProfileFormat(
         "a rocprof JSON file (before version 3)",
         _has(rb'\A\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}', rb'"name"\s*:\s*"(?:CPU H(?:IP|SA) API|COPY|GPU\d+)"\s*\}'),
-        _rocprof_v1,
+        "warplens.readers.rocm.rocprof_v1:read",
     ),
-    ProfileFormat("a Proton call tree", _has(rb'\A(?:\[\s*)?\{\s*"(?:children|frame|metrics)"'), _proton_tree),
+    ProfileFormat(
+        "a Proton call tree",
+        _has(rb'\A(?:\[\s*)?\{\s*"(?:children|frame|metrics)"'),
+        "warplens.readers.proton.tree:read",
+    ),
     ProfileFormat(
         "a Proton call tree (msgpack)",
         _has(rb"\A[\x91-\x9f][\x81-\x84](?:\xa5frame|\xa7metrics|\xa8children)"),
-        _proton_tree,
+        "warplens.readers.proton.tree:read",
         is_binary=True,
     ),
-    ProfileFormat("an Nsight Compute CSV file", _is_ncu_page, _ncu),
+    ProfileFormat("an Nsight Compute CSV file", _is_ncu_page, "warplens.readers.ncu.reader:read"),
     ProfileFormat(
         "an XLA profile (xplane.pb)",
         _has(rb'\A\x0a(?!\s*[\[{]\s*["{])[\s\S]{0,80}(?:/host:|/device:)'),  # JSON may begin with an empty line
-        _xplane,
+        "warplens.readers.xplane.reader:read",
         is_binary=True,
     ),
-    ProfileFormat("a Proton trace", _has(rb"\A\{", rb'"call_stack"\s*:\s*\[\s*"ROOT"'), _proton_trace),
+    ProfileFormat(
+        "a Proton trace", _has(rb"\A\{", rb'"call_stack"\s*:\s*\[\s*"ROOT"'), "warplens.readers.proton.trace:read"
+    ),
     ProfileFormat(
         "a JAX trace (.trace.json)",
         _has(rb'"highres-ticks"', rb'"name"\s*:\s*"/(?:host:CPU|device:\w+:\d+)"'),
-        _xla_json,
+        "warplens.readers.xplane.trace_json:read",
     ),
-    ProfileFormat("trace-event JSON", _has(rb"\A[\[{]"), _kineto, _kineto_chunks),
+    ProfileFormat(
+        "trace-event JSON",
+        _has(rb"\A[\[{]"),
+        "warplens.readers.kineto.reader:read",
+        "warplens.readers.kineto.reader:read_chunks",
+    ),
 )
 
 
@@ -217,11 +157,12 @@ def read(
         raise _unknown(stored, text[:HEAD_BYTES], meta)
     if start and not entry.is_binary:
         text = text[start:]
-    if entry.chunk_reader is not None and not was_tried:
-        trace = entry.chunk_reader()(slices(text), meta, notes)
+    if entry.chunk_reader and not was_tried:
+        trace: Trace | None = loaded(entry.chunk_reader)(slices(text), meta, notes)
         if trace is not None:
             return trace
-    return entry.reader()(text, meta, notes)
+    reader: Reader = loaded(entry.reader)
+    return reader(text, meta, notes)
 
 
 def is_other_json(path: Path) -> bool:
@@ -250,9 +191,10 @@ def _read_chunks(file: StoredFile, meta: Meta, notes: list[Note]) -> Trace | Non
         chunks = file.chunks()
         first_bytes, head = _heads(chunks)
         entry = _format_of(first_bytes, head[:HEAD_BYTES])
-        if entry is None or entry.chunk_reader is None or (_is_without_keys(entry, head) and offered(READERS)):
+        if entry is None or not entry.chunk_reader or (_is_without_keys(entry, head) and offered(READERS)):
             return None
-        return entry.chunk_reader()(chain((head,), chunks), meta, notes)
+        reader: ChunkReader = loaded(entry.chunk_reader)
+        return reader(chain((head,), chunks), meta, notes)
     except NotWholeError:
         return None
 
@@ -277,7 +219,7 @@ def _format_of(first_bytes: bytes, head: bytes) -> ProfileFormat | None:
 
 def _offered(first_bytes: bytes, head: bytes, meta: Meta) -> tuple[ProfileFormat, Meta] | None:
     """The first format of another package that matches; the profile's facts say whose reader it was."""
-    for extension, entry in loaded(READERS, ProfileFormat):
+    for extension, entry in extensions(READERS, ProfileFormat):
         if entry.matches(first_bytes if entry.is_binary else head):
             return entry, msgspec.structs.replace(meta, facts={**meta.facts, READER: extension.package})
     return None

@@ -23,21 +23,17 @@ class KernelVerb(VerbGroup):
 
     name = "kernel"
     places: ClassVar = {
-        "check": Place(
-            "warplens_lab.cli.check", "CheckVerb", "Compile for GPUs that are not here: facts and suggestions"
-        ),
+        "check": Place("warplens_lab.cli.check:CheckVerb", "Compile for GPUs that are not here: facts and suggestions"),
         "trace": Place(
-            "warplens_lab.cli.trace", "TraceVerb", "Run a script's kernels in the interpreter: what each program does"
+            "warplens_lab.cli.trace:TraceVerb", "Run a script's kernels in the interpreter: what each program does"
         ),
-        "diff": Place("warplens_lab.cli.diff", "DiffFactsVerb", "Compare the facts of two compilations"),
+        "diff": Place("warplens_lab.cli.diff:DiffFactsVerb", "Compare the facts of two compilations"),
         "layout": Place(
-            "warplens_lab.cli.layout",
-            "LayoutVerb",
+            "warplens_lab.cli.layout:LayoutVerb",
             "Show which thread holds which element of a tile, and which bank serves it",
         ),
         "puzzles": Place(
-            "warplens_lab.cli.puzzles",
-            "PuzzlesVerb",
+            "warplens_lab.cli.puzzles:PuzzlesVerb",
             "Learn Triton: exercises from a vector sum to attention, each with a checker that explains what is wrong",
         ),
     }

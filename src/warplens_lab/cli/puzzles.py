@@ -224,19 +224,17 @@ class PuzzlesVerb(VerbGroup):
     name = "puzzles"
     places: ClassVar = {
         "list": Place(
-            "warplens_lab.cli.puzzles", "ListPuzzlesVerb", "List the exercises, and which of them a folder has solved"
+            "warplens_lab.cli.puzzles:ListPuzzlesVerb", "List the exercises, and which of them a folder has solved"
         ),
         "start": Place(
-            "warplens_lab.cli.puzzles",
-            "StartPuzzlesVerb",
+            "warplens_lab.cli.puzzles:StartPuzzlesVerb",
             "Write a file for each exercise: its statement, and a kernel to complete",
         ),
         "check": Place(
-            "warplens_lab.cli.puzzles",
-            "CheckPuzzlesVerb",
+            "warplens_lab.cli.puzzles:CheckPuzzlesVerb",
             "Run answers and explain the first thing that is wrong; the files are imported, which runs them",
         ),
-        "hint": Place("warplens_lab.cli.puzzles", "HintVerb", "Show a hint for one exercise"),
-        "solution": Place("warplens_lab.cli.puzzles", "SolutionVerb", "Show the reference solution of one exercise"),
+        "hint": Place("warplens_lab.cli.puzzles:HintVerb", "Show a hint for one exercise"),
+        "solution": Place("warplens_lab.cli.puzzles:SolutionVerb", "Show the reference solution of one exercise"),
     }
     default = "list"

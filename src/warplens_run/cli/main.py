@@ -42,9 +42,9 @@ class ProveRunner(VerbGroup):
 
 PLACES: Final = {
     **PROGRAMS,
-    "replay": Place("warplens_run.cli.main", "ReplayRunner", "Run a plan that `warplens replay plan` made"),
+    "replay": Place("warplens_run.cli.main:ReplayRunner", "Run a plan that `warplens replay plan` made"),
     "prove": Place(
-        "warplens_run.cli.main", "ProveRunner", "Run a plan that `warplens prove plan` made, and show what was measured"
+        "warplens_run.cli.main:ProveRunner", "Run a plan that `warplens prove plan` made, and show what was measured"
     ),
 }
 

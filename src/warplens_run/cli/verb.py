@@ -6,9 +6,9 @@ import argparse
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
+from warplens_run.base.loading import loaded
 from warplens_run.cli.printing import print_err, print_out, terminal_columns
 
 SMALLEST_FIRST = re.compile(r"-[A-Za-z_][\w/%]+")
@@ -43,12 +43,11 @@ class Verb(Protocol):
 class Place(NamedTuple):
     """Where a verb is, and the line about it in a list. It is loaded when it is asked for, with all it uses."""
 
-    module: str
-    class_name: str
+    place: str
     help: str
 
     def verb(self) -> Verb:
-        return cast(Verb, getattr(import_module(self.module), self.class_name)())
+        return cast(Verb, loaded(self.place)())
 
 
 class VerbGroup(Verb):

@@ -39,6 +39,7 @@ from warplens.ranks.digest import digest
 from warplens.ranks.job import Job
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.tables import JOB_TABLES
+from warplens_run.base.loading import loaded
 from warplens_run.formats.replay_result import empty_result
 
 USES = {
@@ -67,7 +68,7 @@ def list_topics() -> Iterator[str]:
     yield "more: verdict, gpus (those whose limits are known), costs (families of FLOP and byte counts), config"
     yield "quality notes: " + ", ".join(MESSAGES)
     yield "kernel categories: " + ", ".join(category_names())
-    yield from lab.loaded(lab.TOPICS)()
+    yield from loaded(lab.TOPICS)()
 
 
 def rule_topic(topic: str) -> Iterator[str]:
@@ -79,7 +80,7 @@ def rule_topic(topic: str) -> Iterator[str]:
 
 
 def lab_topic(topic: str) -> Iterator[str]:
-    yield from lab.loaded(lab.TOPIC)(topic)
+    yield from loaded(lab.TOPIC)(topic)
 
 
 def quality_topic(topic: str) -> Iterator[str]:
@@ -179,7 +180,7 @@ def all_tables() -> list[Table]:
     of_memory = [entry(MemoryWork(MemoryHistory(()))) for entry in MEMORY_TABLES.values()]
     of_counters = [entry(profile.workspace) for entry in (*COUNTER_TABLES.values(), *RANGE_TABLES.values())]
     compared = compare_profiles(profile, profile).tables()
-    return [*own, *without_rows(), *of_memory, *of_counters, *compared, *of_job, *lab.loaded(lab.TABLES)()]
+    return [*own, *without_rows(), *of_memory, *of_counters, *compared, *of_job, *loaded(lab.TABLES)()]
 
 
 TOPICS = (

@@ -20,15 +20,13 @@ class ProveVerb(VerbGroup):
     name = "prove"
     places: ClassVar = {
         "plan": Place(
-            "warplens.cli.proving.plan",
-            "PlanProofVerb",
+            "warplens.cli.proving.plan:PlanProofVerb",
             "Plan experiments for the findings of a trace: what to run before and after each change",
         ),
         "run": PROVE_RUN,
         "show": PROVE_SHOW,
         "all": Place(
-            "warplens.cli.proving.all_at_once",
-            "ProveAllVerb",
+            "warplens.cli.proving.all_at_once:ProveAllVerb",
             "Plan and run the experiments for a trace's findings, and advise with what was measured",
         ),
     }

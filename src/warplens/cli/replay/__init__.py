@@ -20,15 +20,12 @@ class ReplayVerb(VerbGroup):
 
     name = "replay"
     places: ClassVar = {
-        "plan": Place(
-            "warplens.cli.replay.plan", "PlanVerb", "Make a plan of a trace; needs neither PyTorch nor a GPU"
-        ),
+        "plan": Place("warplens.cli.replay.plan:PlanVerb", "Make a plan of a trace; needs neither PyTorch nor a GPU"),
         "run": REPLAY_RUN,
-        "show": Place("warplens.cli.replay.show", "ShowResultVerb", "Show the tables of a result"),
+        "show": Place("warplens.cli.replay.show:ShowResultVerb", "Show the tables of a result"),
         "script": Place(
-            "warplens.cli.replay.script",
-            "ScriptVerb",
+            "warplens.cli.replay.script:ScriptVerb",
             "Write one unit of a plan as a plain Python file: for a bug report or a notebook",
         ),
-        "export-cpp": Place("warplens.cli.replay.export_cpp", "ExportCppVerb", "Write a plan as a C++ project"),
+        "export-cpp": Place("warplens.cli.replay.export_cpp:ExportCppVerb", "Write a plan as a C++ project"),
     }

@@ -18,6 +18,7 @@ from warplens.proof.experiments.finding_units import FindingUnits, longest_first
 from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, OF_WHOLE_STEPS
 from warplens.proof.experiments.unit_edits import NoExperiment
 from warplens.proof.experiments.whole_step import BEFORE, WholeStep
+from warplens_run.base.loading import loaded
 from warplens_run.formats.proof_plan import OF_KERNEL_LAB, Experiment, ProofPlan, Swap, Variant
 from warplens_run.formats.replay_plan import Unit, source_of
 
@@ -52,7 +53,7 @@ def make_proof_plan(
         experiment, changed = _experiment(about, len(experiments) + 1, step)
         experiments.append(experiment)
         units |= changed.units
-    of_lab = lab.loaded(lab.EXPERIMENTS)(recorded, plan.gpus, allow_source=allow_source)
+    of_lab = loaded(lab.EXPERIMENTS)(recorded, plan.gpus, allow_source=allow_source)
     for experiment, changed in of_lab.made:
         changed = _numbered(changed, len(experiments) + 1)
         experiments.append(replace(experiment, variants=tuple(changed.variants)))
