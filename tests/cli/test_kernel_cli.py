@@ -249,6 +249,7 @@ def test_check_as_json_is_an_object_per_compilation_with_facts_and_suggestions(
     ]
 
 
+@pytest.mark.nightly
 def test_a_check_of_a_script_names_the_commands_that_time_its_changes(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -184,6 +184,7 @@ warplens.finalize()
     assert 50e6 < host_ns < 1.2 * int(done.stdout)
 
 
+@pytest.mark.nightly
 def test_quotes_in_names_are_corrected_in_traces_and_in_trees(tmp_path: Path) -> None:
     program = """
         import torch

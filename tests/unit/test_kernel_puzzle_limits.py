@@ -113,6 +113,7 @@ def the_line(check: AnswerCheck) -> int:
     return problem.spots[0].line if problem.spots else 0
 
 
+@pytest.mark.nightly
 def test_wherever_the_limit_strikes_it_is_reported_with_its_statement(tmp_path: Path) -> None:
     puzzle = find("long_row_sum")
     check_file(answer(tmp_path, "range(0, columns, BLOCK)"), puzzle)  # all that a check needs is imported
