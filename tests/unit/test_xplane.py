@@ -649,6 +649,7 @@ def test_a_cut_file_gives_what_is_intact(path: Path) -> None:
     assert 0 < most <= opened(text).meta.events_in_file
 
 
+@pytest.mark.nightly
 def test_every_third_cut_of_a_small_file() -> None:
     text = space(gpu_plane(), host_plane())
     between_planes = len(space(gpu_plane()))
