@@ -264,6 +264,7 @@ def labels_of(path: Path) -> list[str]:
     return re.findall(r">((?:rank \d+ )?stream \d+)<", path.read_text())
 
 
+@pytest.mark.nightly
 def test_a_gantt_picture_of_a_job_has_a_row_for_each_rank_and_stream(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def test_two_tensor_parallel_ranks_are_recorded_each_with_its_collectives(tmp_pa
         assert any("all_reduce" in name or "allreduce" in name for name in trace.names)
 
 
+@pytest.mark.nightly
 def test_a_tiny_model_as_a_tree(tmp_path: Path) -> None:
     recorded(tmp_path, "-o", "run", "--data", "tree", "workload", "gpt2", "--tiny", "--iterations", "40")
     profile = warplens.open(tmp_path / "run", cache=False)

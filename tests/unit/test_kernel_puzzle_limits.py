@@ -174,6 +174,7 @@ def test_a_launch_that_ends_after_the_limit_is_over_the_limit(tmp_path: Path) ->
     assert not check.stopped_midway
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("warm_runner")
 def test_code_elsewhere_is_stopped_too_and_the_next_answer_gets_a_process_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").write_text(

@@ -130,6 +130,7 @@ EVENT = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.nightly
 @given(
     st.lists(EVENT), st.sampled_from([None, 0, 1, 4]), st.sampled_from([(", ", ": "), (",", ":"), (", \n", ": ")]),
     st.booleans(),
