@@ -29,8 +29,9 @@ settings.load_profile("steady")
 # A file's tests stay with one worker, so that the files that take the longest must not be begun last: a worker with one
 # of them would be alone at the end. The quick ones fill what is left.
 LONGEST = (
-    "test_fuzz.py", "test_profile_programs_cli.py", "test_kernel_static_facts.py", "test_kernel_guide.py",
-    "test_replay_cpp_build.py", "test_profile_cli.py", "test_workload_capture.py", "test_verbs.py",
+    "test_replay_cpp_build.py", "test_profile_cli.py", "test_kernel_static_facts.py", "test_kernel_schedule.py",
+    "test_profile_default_cli.py", "test_profile_programs_cli.py", "test_kernel_cuda_facts.py", "test_verbs.py",
+    "test_kernel_guide.py", "test_recipes.py", "test_fuzz.py", "test_distribution.py", "test_workload_capture.py",
     "test_kernel_static_compile.py", "test_workload_cli.py", "test_replay_running_plan.py",
 )  # fmt: skip
 FAST_FOLDERS = ("unit",)
