@@ -11,7 +11,7 @@ DEMO := build/demo
 # Where this is set, each process of the tests compiles anew every module that is not compiled ahead.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo runner check test soak lint types arrows native fast unit web page docs golden picture clean
+.PHONY: demo runner check test nightly soak lint types arrows native fast unit web page docs golden picture clean
 
 demo: $(VENV)/installed
 	@$(BIN)/warplens report $(SAMPLE) -o $(DEMO)/report.html -o $(DEMO)/tables/ -o $(DEMO)/report.xlsx --force
@@ -32,6 +32,12 @@ check: lint types arrows fast
 # tests wait for programs a part of their time, in which lint, types and the documentation go on.
 test:
 	@$(MAKE) --no-print-directory -j8 BEHIND='nice -n 10' page lint types arrows docs unit
+
+# And the tests that are marked as nightly: slow, and rarely the ones that find a fault (a second browser, samples beyond
+# a few of each kind, long mutants, more compilations). Kernels of other projects run where WARPLENS_WORLD has them.
+nightly:
+	@sh tests/browser/install.sh firefox
+	@$(MAKE) --no-print-directory TESTS=--nightly test
 
 # Whole runs beside busy processes: no test may depend on how fast the machine is. `make soak RUNS=2 WORKERS=8`
 RUNS ?= 5
@@ -63,7 +69,7 @@ fast: $(VENV)/dev native
 # build with make is none of this file's targets, and does not wait for a turn among them.
 WORKERS ?= $$(($$(nproc 2>/dev/null || echo 1) + 1))
 unit: $(VENV)/dev $(VENV)/tools native
-	MAKEFLAGS= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q
+	MAKEFLAGS= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q $(TESTS)
 
 # The page's script and style are built from web/src and committed, so that installing needs no Node. Its types come from
 # the records that Python writes; a unit test compares them.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -28,8 +29,9 @@ settings.load_profile("steady")
 # A file's tests stay with one worker, so that the files that take the longest must not be begun last: a worker with one
 # of them would be alone at the end. The quick ones fill what is left.
 LONGEST = (
-    "test_fuzz.py", "test_profile_programs_cli.py", "test_kernel_static_facts.py", "test_kernel_guide.py",
-    "test_replay_cpp_build.py", "test_profile_cli.py", "test_workload_capture.py", "test_verbs.py",
+    "test_replay_cpp_build.py", "test_profile_cli.py", "test_kernel_static_facts.py", "test_kernel_schedule.py",
+    "test_profile_default_cli.py", "test_profile_programs_cli.py", "test_kernel_cuda_facts.py", "test_verbs.py",
+    "test_kernel_guide.py", "test_recipes.py", "test_fuzz.py", "test_distribution.py", "test_workload_capture.py",
     "test_kernel_static_compile.py", "test_workload_cli.py", "test_replay_running_plan.py",
 )  # fmt: skip
 FAST_FOLDERS = ("unit",)
@@ -43,13 +45,48 @@ SLOW_PREFIXES = ("test_kernel_", "test_replay_")
 """In a fast folder, but they start processes, compile, or read every real trace: left to `make test`."""
 
 
+LEFT_TO_NIGHTLY = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected stays: looking through it for garbage takes a third of the time, 6 s of CPU in each worker."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--fast"):
         slow = [item for item in items if not _is_fast(item.path)]
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if _is_fast(item.path)]
+    # A test that is asked for by its name runs.
+    if not config.getoption("--nightly") and not any("::" in arg for arg in config.args):
+        later = [item for item in items if item.get_closest_marker("nightly")]
+        config.hook.pytest_deselected(items=later)
+        config.stash[LEFT_TO_NIGHTLY] = len(later)
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: _rank(item, ranks))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker tells the process that started it, which collects nothing itself."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_to_nightly"] = session.config.stash.get(LEFT_TO_NIGHTLY, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[LEFT_TO_NIGHTLY] = getattr(node, "workeroutput", {}).get("left_to_nightly", 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if count := config.stash.get(LEFT_TO_NIGHTLY, 0):
+        terminalreporter.write_line(f"{count} tests are left to `make nightly` (--nightly)")
 
 
 def _rank(item: pytest.Item, ranks: dict[str, int]) -> int:
@@ -63,6 +100,7 @@ def _is_fast(path: Path) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="only the tests of `make check`")
+    parser.addoption("--nightly", action="store_true", help="also what is slow and rarely finds anything")
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
 
 

@@ -20,6 +20,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+import pytest
+
 if TYPE_CHECKING:
     import warplens
 
@@ -155,6 +157,12 @@ def run_python(
         command, cwd=folder, env=environment, stdin=stdin, capture_output=True, text=True,
         timeout=HANG_SECONDS, check=False,
     )  # fmt: skip
+
+
+def nightly_after(count: int, cases: Iterable[Any]) -> list[Any]:
+    """Parameters of a test: the first so many always run; the others rarely find more, and run in `make nightly`."""
+    listed = [*cases]
+    return [*listed[:count], *(pytest.param(case, marks=pytest.mark.nightly) for case in listed[count:])]
 
 
 def each_case(cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[], None]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support import ROOT
+from support import ROOT, nightly_after
 
 Show = Callable[..., Any]
 Written = Callable[[Path], Path]
@@ -242,7 +242,7 @@ def test_the_theme_is_the_system_s_until_one_is_chosen(written: Written, show: S
     chosen.assert_quiet()
 
 
-@pytest.mark.parametrize("width", [640, 1280, 1920])
+@pytest.mark.parametrize("width", nightly_after(1, [640, 1280, 1920]))
 def test_nothing_hangs_over_the_edge(written: Written, look: Show, width: int) -> None:
     """640 px is a window of 1280 at 200 %."""
     page = busy(look(written(EAGER), BUSY.replace("steps=5", "steps=2"), width=width))

@@ -11,6 +11,7 @@ import pytest
 from firefox_driver import Firefox, installed
 from support import ROOT
 
+pytestmark = pytest.mark.nightly
 Written = Callable[[Path], Path]
 TRAIN = ROOT / "samples" / "faults" / "straggler_step.before.json.gz"
 READY = """async () => {

@@ -13,7 +13,7 @@ import pytest
 
 import warplens
 from page_profiles import opened_once
-from support import ROOT, kernel, launch, op, write_trace
+from support import ROOT, kernel, launch, nightly_after, op, write_trace
 from warplens.outputs.document import Document
 from warplens.outputs.html import page_bytes
 
@@ -151,7 +151,7 @@ def reworded(document: Document) -> Document:
     return replace(document, title="adipiscing", facts=dict.fromkeys(document.facts, "elit"), tables=tables)
 
 
-@pytest.mark.parametrize("trace", [EAGER, SYNC], ids=lambda path: path.stem)
+@pytest.mark.parametrize("trace", nightly_after(1, [SYNC, EAGER]), ids=lambda path: path.stem)
 def test_rewording_titles_and_evidence_breaks_no_link(trace: Path, tmp_path: Path, show: Show) -> None:
     document = warplens.open(trace, min_gain_percent=0, cache=False).document()
     paths = [tmp_path / "plain.html", tmp_path / "reworded.html"]

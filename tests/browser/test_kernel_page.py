@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from kernel_traces import BLOCK, copy_past_the_end, matmul, scaled, trace_of
+from support import nightly_after
 from warplens_lab.pages.kernel_page import kernel_page_bytes
 from warplens_lab.scenes.kernel_scene import Mask, Pattern
 from warplens_lab.tracing.records import Events, TensorInfo, TracedLaunch
@@ -155,7 +156,7 @@ def test_masked_lanes_of_loads_and_stores_are_apart(tmp_path: Path, show: Show) 
     assert ["Masked lanes of stores", "100 %", "25 %"] in rows
 
 
-@pytest.mark.parametrize("program", range(6))
+@pytest.mark.parametrize("program", nightly_after(2, range(6)))
 def test_maps_say_what_each_program_touches(page_file: Path, look: Show, program: int) -> None:
     page = look(page_file, f"program={program}")
     top, left = program // 2 * BLOCK, program % 2 * BLOCK
@@ -417,7 +418,7 @@ def test_every_control_and_picture_has_a_name_and_a_twin(page_file: Path, show: 
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize("width", [420, 900, 1600])
+@pytest.mark.parametrize("width", nightly_after(1, [420, 900, 1600]))
 def test_nothing_is_wider_than_the_window(page_file: Path, show: Show, width: int) -> None:
     page = show(page_file, "op=2&show=after", width=width)
     for dark in (False, True):

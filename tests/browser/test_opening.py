@@ -10,14 +10,14 @@ import pytest
 
 import warplens
 from page_profiles import opened_once
-from support import ROOT, SAMPLES, frame, kernel, launch, op, write_trace
+from support import ROOT, SAMPLES, frame, kernel, launch, nightly_after, op, write_trace
 
 Show = Callable[..., Any]
 Written = Callable[[Path], Path]
 EAGER = ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz"
 
 
-@pytest.mark.parametrize("trace", SAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("trace", nightly_after(2, SAMPLES), ids=lambda path: path.stem)
 def test_it_opens_from_disk_without_a_request_or_a_complaint(trace: Path, written: Written, show: Show) -> None:
     page = show(written(trace))
     page.settled()

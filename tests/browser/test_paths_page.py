@@ -14,7 +14,7 @@ import pytest
 
 import warplens
 from page_profiles import opened_once
-from support import ROOT
+from support import ROOT, nightly_after
 from warplens.cli import main
 from warplens.model.inverted import inverted
 from warplens.model.tree import Floats, Tree
@@ -31,6 +31,8 @@ COUNTERS = SAMPLES / "ncu" / "ops_raw.csv.gz"
 LINES, SOURCE_PAGE = PROTON / "sampled_lines.hatchet.gz", SAMPLES / "ncu" / "kernels_lines.csv.gz"
 RECORDED = SAMPLES / "jax" / "transformer_step.xplane.pb.gz"
 PROFILES = [*sorted(PROTON.glob("*.hatchet*.gz")), *sorted((SAMPLES / "ncu").glob("*.csv.gz"))]
+ALWAYS = (PYTHON, SHADOW, SAMPLED, COUNTERS, LINES)
+"""What the others have is in these too: they are left to `make nightly`."""
 LOOKS = ((1280, False), (1920, True))
 """Widths, and whether it is dark: neither depends on the profile, so that each has one of the two."""
 SECTIONS = ["Where the time goes", "Call tree", "Tables", "How this was made"]
@@ -90,7 +92,10 @@ def own(tree: Tree, values: Floats) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     "profile, width, dark",
-    [(profile, *LOOKS[number % 2]) for number, profile in enumerate(PROFILES)],
+    [
+        pytest.param(profile, *LOOKS[number % 2], marks=[] if profile in ALWAYS else pytest.mark.nightly)
+        for number, profile in enumerate(PROFILES)
+    ],
     ids=[path.name.partition(".")[0] + path.parent.name for path in PROFILES],
 )
 def test_it_opens_with_what_the_profile_has(
@@ -149,7 +154,9 @@ def test_the_flame_graph_is_the_tree_of_python(flame: Callable[..., Any], contex
     page.assert_quiet()
 
 
-@pytest.mark.parametrize("profile", [SHADOW, SAMPLED, SCOPES, META, COUNTERS], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "profile", nightly_after(2, [SAMPLED, COUNTERS, SHADOW, SCOPES, META]), ids=lambda path: path.name
+)
 def test_widths_are_any_sum_that_was_recorded(profile: Path, flame: Callable[..., Any]) -> None:
     page, tree = flame(profile), opened(profile).tree()
     control = page.page.locator("#flame .flame-control").first

@@ -12,7 +12,7 @@ import pytest
 
 import warplens
 from page_profiles import opened_once
-from support import ROOT
+from support import ROOT, nightly_after
 
 Show = Callable[..., Any]
 Written = Callable[[Path], Path]
@@ -60,7 +60,7 @@ def spoken(row: dict[str, Any]) -> str:
     return f"{row['op']}, {sizes(row)}, time {time_text(row['total_us'])}: {calls}"
 
 
-@pytest.mark.parametrize("trace", [EAGER, CONVOLUTIONS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("trace", nightly_after(1, [EAGER, CONVOLUTIONS]), ids=lambda path: path.stem)
 def test_every_op_of_the_table_is_shown(trace: Path, written: Written, look: Show) -> None:
     page = look(written(trace))
     rows = opened_once(trace).table("roofline").to_dicts()

@@ -32,7 +32,7 @@ def shares(png: bytes) -> dict[int, float]:
     return dict(zip(colours.tolist(), (counts / counts.sum()).tolist(), strict=True))
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 1920)])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), pytest.param("dark", 1920, marks=pytest.mark.nightly)])
 def test_the_page_in_pictures(written: Written, show: Show, tmp_path: Path, width: int, theme: str) -> None:
     folder = Path(os.environ.get("WARPLENS_SCREENSHOTS") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)

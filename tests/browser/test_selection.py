@@ -12,7 +12,7 @@ import pytest
 import warplens
 from graph_traces import LAYER, capture, eager, replay
 from page_profiles import opened_once
-from support import ROOT, SAMPLES, annotation, write_trace
+from support import ROOT, SAMPLES, annotation, nightly_after, write_trace
 
 FOLLOWING = (
     "timeline", "kernel_categories", "kernels", "launch_categories", "ops", "op_shapes", "roofline", "gemm",
@@ -41,7 +41,7 @@ def assert_same_rows(name: str, profile: warplens.Profile, found: list[dict[str,
             assert close(want[column], have[column]), (name, row, column, want[column], have[column])
 
 
-@pytest.mark.parametrize("trace", [*SAMPLES, TRAIN], ids=lambda path: path.stem)
+@pytest.mark.parametrize("trace", nightly_after(2, [TRAIN, *SAMPLES]), ids=lambda path: path.stem)
 def test_a_range_over_everything_gives_the_tables_of_the_report(
     trace: Path, written: Callable[[Path], Path], look: Callable[..., Any]
 ) -> None:

@@ -205,6 +205,7 @@ def test_a_rank_is_known_by_its_trace_before_its_name(job: Path, capsys: pytest.
     assert "part0.json.gz" in capsys.readouterr().out
 
 
+@pytest.mark.nightly
 def test_a_rank_without_metadata_and_name_is_the_one_that_the_job_numbers_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from support import ROOT
+from support import ROOT, nightly_after
 from warplens.cli import main
 
 pytestmark = pytest.mark.usefixtures("warm_compiler")
@@ -188,7 +188,7 @@ def shown(arguments: list[str], columns: int, capsys: pytest.CaptureFixture[str]
     return capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize("verb", ["check", "trace"])
+@pytest.mark.parametrize("verb", nightly_after(1, ["trace", "check"]))
 def test_narrow_terminals_get_every_word_of_wide_ones(
     verb: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -249,6 +249,7 @@ def test_check_as_json_is_an_object_per_compilation_with_facts_and_suggestions(
     ]
 
 
+@pytest.mark.nightly
 def test_a_check_of_a_script_names_the_commands_that_time_its_changes(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def test_a_learner_fails_fixes_and_goes_on(
     assert "kept 01_vector_add.py" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_the_page_has_the_theme_of_the_settings_or_the_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

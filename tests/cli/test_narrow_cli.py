@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import ROOT, SAMPLES
+from support import ROOT, SAMPLES, nightly_after
 from warplens.cli import main
 from warplens.cli.verbs import all_verbs
 from warplens_run.base.text import cell_width
@@ -35,7 +35,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
     return lines
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", nightly_after(1, [60, 80]))
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
 @pytest.mark.parametrize("verb", ["report", "advise", "tree", "unique", "show"])
 def test_every_line_fits(shown: Shown, verb: str, path: Path, width: int) -> None:
@@ -45,14 +45,14 @@ def test_every_line_fits(shown: Shown, verb: str, path: Path, width: int) -> Non
         assert cell_width(line) <= width or COMMAND.match(line)
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", nightly_after(1, [60, 80]))
 @pytest.mark.parametrize("words", [["explain"], ["explain", "kernels"], ["diff", GPT2, GPT2]], ids=str)
 def test_explanations_and_comparisons_fit_too(shown: Shown, words: list[str | Path], width: int) -> None:
     for line in shown(width, *words):
         assert cell_width(line) <= width or COMMAND.match(line)
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", nightly_after(1, [60, 80]))
 def test_a_summary_has_the_numbers_of_a_wide_one(shown: Shown, width: int) -> None:
     wide, narrow = ("\n".join(shown(columns, "report", GPT2)) for columns in (200, width))
     numbers = re.compile(r"\d[\d.,]* ?(?:%|ms|µs|s)(?![\w])")
@@ -61,14 +61,14 @@ def test_a_summary_has_the_numbers_of_a_wide_one(shown: Shown, width: int) -> No
         assert code in narrow
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", nightly_after(1, [60, 80]))
 def test_the_titles_and_evidence_of_findings_are_whole(shown: Shown, width: int) -> None:
     wide, narrow = (" ".join("\n".join(shown(columns, "advise", GPT2)).split()) for columns in (119, width))
     assert narrow == wide
     assert "…" not in re.sub(r"… \d+ more", "", narrow)
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", nightly_after(1, [60, 80]))
 def test_names_of_kernels_stay_readable_and_numbers_are_whole(shown: Shown, width: int) -> None:
     text = shown(width, "report", GPT2)
     at = next(number for number, line in enumerate(text) if "top kernels" in line)
@@ -108,7 +108,7 @@ LONGEST_WORD = 18
 BAR = re.compile("[█▁-▏|]")
 
 
-@pytest.mark.parametrize("path", SAMPLES_OF_SENTENCES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", nightly_after(2, SAMPLES_OF_SENTENCES), ids=lambda path: path.name)
 @pytest.mark.parametrize("name", SENTENCES)
 def test_every_word_of_a_wide_terminal_is_on_a_narrow_one(shown: Shown, name: str, path: Path) -> None:
     """But for columns that are hidden to fit, and named below."""
@@ -148,7 +148,7 @@ def test_hints_on_a_terminal_are_folded_between_words(monkeypatch: pytest.Monkey
         assert " ".join(" ".join(folded).split()) == hint
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", nightly_after(1, [60, 80]))
 def test_a_comparison_shows_the_times_of_both_sides(shown: Shown, width: int) -> None:
     lines = shown(width, "diff", GPT2, GPT2.with_name("gpt2_train_compiled.json.gz"), "--table", "diff_ops")
     assert {"op", "a_us", "b_us", "delta_us"} <= set(lines[1].split())
@@ -165,7 +165,7 @@ def test_descriptions_in_a_help_fit(capsys: pytest.CaptureFixture[str], monkeypa
         assert [line for line in lines if len(line) > 80 and not COMMAND.match(line)] == []
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", nightly_after(1, [60, 80]))
 def test_what_a_row_is_about_is_the_last_to_be_hidden(shown: Shown, width: int) -> None:
     assert {"op", "params", "percent_of_roofline"} <= set(
         shown(width, "show", GPT2, "roofline", "--top", "1")[1].split()

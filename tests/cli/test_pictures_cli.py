@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from page_reader import PageData
-from support import ROOT, SAMPLES, annotation, frame, kernel, launch, op, write_trace
+from support import ROOT, SAMPLES, annotation, frame, kernel, launch, nightly_after, op, write_trace
 from warplens.cli import main
 
 Answer = tuple[int, str, str]
@@ -203,7 +203,7 @@ def guide_commands() -> list[str]:
     return [re.split(r"  +", line)[0] for line in re.findall(r"^warplens .*$", text, re.MULTILINE)]
 
 
-@pytest.mark.parametrize("line", guide_commands())
+@pytest.mark.parametrize("line", nightly_after(6, sorted(guide_commands(), key=lambda line: "job/" in line)))
 def test_the_commands_of_the_guide_work(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     words = shlex.split(line)[1:]
     if words[0] == "gantt":
@@ -264,6 +264,7 @@ def labels_of(path: Path) -> list[str]:
     return re.findall(r">((?:rank \d+ )?stream \d+)<", path.read_text())
 
 
+@pytest.mark.nightly
 def test_a_gantt_picture_of_a_job_has_a_row_for_each_rank_and_stream(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import gzip
 import importlib.util
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,15 @@ def recorded_steps(bundle: Path) -> list[int]:
     return [int(name.partition("#")[2]) for name in names(bundle) if name.startswith("ProfilerStep#")]
 
 
+NIGHTLY = partial(pytest.param, marks=pytest.mark.nightly)
+
+
 @pytest.mark.parametrize(("program", "turns", "steps", "note"), [
-    (TRAIN, 1, [0], "recorded 1 of 1 steps, found by the optimizer's step; 3 were wanted"),
+    NIGHTLY(TRAIN, 1, [0], "recorded 1 of 1 steps, found by the optimizer's step; 3 were wanted"),
     (TRAIN, 2, [0, 1], "recorded 2 of 2 steps, found by the optimizer's step; 3 were wanted"),
-    (TRAIN, 3, [2], "recorded 1 of 3 steps, found by the optimizer's step; 3 were wanted"),
+    NIGHTLY(TRAIN, 3, [2], "recorded 1 of 3 steps, found by the optimizer's step; 3 were wanted"),
     (TRAIN, 9, [2, 3, 4], "recorded 3 of 9 steps, found by the optimizer's step"),
-    (ACCUMULATE, 7, [2, 3, 4], "recorded 3 of 7 steps, found by the optimizer's step"),
+    NIGHTLY(ACCUMULATE, 7, [2, 3, 4], "recorded 3 of 7 steps, found by the optimizer's step"),
     (INFER, 7, [2, 3, 4], "recorded 3 of 7 steps, found by the outermost module's forward"),
     (MARKED, 7, [2, 3, 4], "recorded 3 of 7 steps, found by warplens.step()"),
 ])  # fmt: skip
@@ -180,6 +184,7 @@ warplens.finalize()
     assert 50e6 < host_ns < 1.2 * int(done.stdout)
 
 
+@pytest.mark.nightly
 def test_quotes_in_names_are_corrected_in_traces_and_in_trees(tmp_path: Path) -> None:
     program = """
         import torch

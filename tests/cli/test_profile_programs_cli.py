@@ -6,6 +6,7 @@ import gzip
 import importlib.util
 import json
 import textwrap
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -186,11 +187,14 @@ TRAIN = """
 """
 
 
+NIGHTLY = partial(pytest.param, marks=pytest.mark.nightly)
+
+
 @pytest.mark.parametrize(("options", "turns", "marks", "arguments"), [
-    (["--steps", "2", "--wait", "0"], 4, [0, 1], True),
+    NIGHTLY(["--steps", "2", "--wait", "0"], 4, [0, 1], True),
     (["--steps", "2", "--wait", "0"], 2, [0, 1], False),
-    (["--steps", "1", "--wait", "1", "--warmup", "2"], 4, [3], True),
-    (["--steps", "1", "--wait", "2", "--warmup", "1", "--execution-trace", "none"], 4, [3], None),
+    NIGHTLY(["--steps", "1", "--wait", "1", "--warmup", "2"], 4, [3], True),
+    NIGHTLY(["--steps", "1", "--wait", "2", "--warmup", "1", "--execution-trace", "none"], 4, [3], None),
     (["--steps", "5", "--wait", "2"], 4, [2, 3], True),
     (["--steps", "all"], 4, [1, 2, 3], None),
 ])  # fmt: skip

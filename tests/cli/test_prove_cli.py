@@ -123,6 +123,7 @@ def own_kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bundle(target, recorded(lambda: scale(num_warps=8)), devices=[card])
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("warm_compiler", "warm_runner")
 def test_what_the_kernel_lab_suggests_is_planned_run_and_advised(
     own_kernel: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch

@@ -422,6 +422,7 @@ def test_a_plan_cut_short_is_one_line(project: Project, tmp_path: Path) -> None:
     assert "not JSON" in project.call("--plan", str(path), code=1).stderr
 
 
+@pytest.mark.nightly
 def test_readable_calls_give_the_same(project: Project, boxed: Run) -> None:
     assert "without it" in project.call("--readable", code=1).stderr
     seconds = project.build(readable=True)
@@ -435,6 +436,7 @@ def test_readable_calls_give_the_same(project: Project, boxed: Run) -> None:
         assert found.described[each.id] == boxed.described[each.id]
 
 
+@pytest.mark.nightly
 def test_written_out_calls_of_another_plan_are_refused(project: Project, tmp_path: Path) -> None:
     if not (project.folder / "readable" / "units.cpp").exists():
         project.build(readable=True)

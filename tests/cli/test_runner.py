@@ -102,6 +102,7 @@ def test_it_runs_a_plan_that_the_command_made(host: Path) -> None:
     assert [each["id"] for each in json.loads(result.read_text())["units"] if each["status"] == "done"] == [unit]
 
 
+@pytest.mark.nightly
 @needs_torch
 def test_it_tries_a_fix(host: Path) -> None:
     done = runner(host, "try", "--fix", "WL208", "--steps", "2", "--rounds", "2", "--json", "train.py")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support import HANG_SECONDS, ROOT, SAMPLES, RunInside, run_python
+from support import HANG_SECONDS, ROOT, SAMPLES, RunInside, nightly_after, run_python
 from warplens.cli import build_parser, main
 from warplens.cli.verbs import all_verbs
 from warplens_run.cli.verb import Verb, VerbGroup
@@ -30,7 +30,8 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(
-    "command", ["show TRACE kernels", "show TRACE kernels --json", "report TRACE", "--help", "explain"]
+    "command",
+    nightly_after(3, ["show TRACE kernels", "explain", "--help", "show TRACE kernels --json", "report TRACE"]),
 )
 def test_a_full_disk_behind_stdout_is_one_line(command: str) -> None:
     finished = shell(f"warplens {command} >/dev/full")
@@ -75,10 +76,10 @@ def piped(*words: str | Path) -> subprocess.CompletedProcess[str]:
         return run_python(command, ROOT, os.environ, source.stdout.fileno())
 
 
-@pytest.mark.parametrize("words", [
-    ("report", "-"), ("advise", "-"), ("tree", "-"), ("sql", "-", "select 1"), ("unique", "-"), ("diff", "-", TRACE),
-    ("diff", TRACE, "-"), ("tree", TRACE, "--diff", "-"),
-], ids=lambda words: " ".join(getattr(word, "name", word) for word in words))  # fmt: skip
+@pytest.mark.parametrize("words", nightly_after(3, [
+    ("report", "-"), ("sql", "-", "select 1"), ("diff", TRACE, "-"), ("advise", "-"), ("tree", "-"), ("unique", "-"),
+    ("diff", "-", TRACE), ("tree", TRACE, "--diff", "-"),
+]), ids=lambda words: " ".join(getattr(word, "name", word) for word in words))  # fmt: skip
 def test_every_verb_that_opens_a_trace_reads_stdin(words: tuple[str | Path, ...]) -> None:
     finished = piped(*words)
     assert (finished.returncode, "Traceback" in finished.stderr) == (0, False)

@@ -13,7 +13,7 @@ import pytest
 import xlsxwriter
 
 from replay_plans import add, plan
-from support import tiny_disk
+from support import nightly_after, tiny_disk
 from survival import TRACE, command, error_lines, finished, half_written, interrupted, is_whole, left
 from warplens.cli import main
 from warplens.outputs.sheet_rows import RowSheet
@@ -30,7 +30,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return left(place)
 
 
-@pytest.mark.parametrize("after", [0.05, 0.3, 0.6, 0.9, 1.2])
+@pytest.mark.parametrize("after", nightly_after(2, [0.3, 0.9, 0.05, 0.6, 1.2]))
 @pytest.mark.parametrize("output", ["x.xlsx", "out/"])
 def test_an_interrupted_report_leaves_all_or_nothing_and_a_sound_cache(
     tmp_path: Path, tables: list[str], output: str, after: float

@@ -10,6 +10,7 @@ import pytest
 
 import warm_python
 import warplens
+from support import nightly_after
 from warplens.readers.execution_trace.join import joined_share
 
 MISSING = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
@@ -35,7 +36,7 @@ def opened(path: Path) -> warplens.Profile:
     return found
 
 
-@pytest.mark.parametrize("model", ["bloom-560m", "gpt2", "resnet50"])
+@pytest.mark.parametrize("model", nightly_after(1, ["bloom-560m", "gpt2", "resnet50"]))
 def test_a_tiny_model_is_recorded_with_all_that_a_replay_needs(model: str, tmp_path: Path) -> None:
     shown = recorded(
         tmp_path, "-o", "run", "--steps", "1", "workload", model, "--tiny", "--iterations", "3", "--warmup", "0"
@@ -58,6 +59,7 @@ def test_two_tensor_parallel_ranks_are_recorded_each_with_its_collectives(tmp_pa
         assert any("all_reduce" in name or "allreduce" in name for name in trace.names)
 
 
+@pytest.mark.nightly
 def test_a_tiny_model_as_a_tree(tmp_path: Path) -> None:
     recorded(tmp_path, "-o", "run", "--data", "tree", "workload", "gpt2", "--tiny", "--iterations", "40")
     profile = warplens.open(tmp_path / "run", cache=False)

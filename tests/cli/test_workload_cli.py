@@ -183,7 +183,7 @@ def test_two_ranks_say_what_one_says(torch: Any, tmp_path: Path, capsys: pytest.
         assert {line["heads"] for line in lines if line["kind"] == "attention"} == {2}
 
 
-@pytest.mark.parametrize(("mode", "ranks"), [("infer", 4), ("train", 2)])
+@pytest.mark.parametrize(("mode", "ranks"), [pytest.param("infer", 4, marks=pytest.mark.nightly), ("train", 2)])
 def test_a_bloom_cut_between_ranks_computes_what_a_whole_one_does(
     torch: Any, tmp_path: Path, mode: str, ranks: int
 ) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import warplens
-from support import ORACLES, SAMPLES, SHARED
+from support import ORACLES, SAMPLES, SHARED, nightly_after
 from warplens.profiles.comparison import Comparison
 
 SUMS = ("diff_categories", "diff_ops", "diff_kernels", "diff_modules", "diff_layers")
@@ -59,7 +59,7 @@ def conserves(comparison: Comparison, a: Path, b: Path) -> None:
 
 
 @pytest.mark.parametrize("a", SAMPLES, ids=lambda path: path.name)
-@pytest.mark.parametrize("b", SAMPLES[:3], ids=lambda path: path.name)
+@pytest.mark.parametrize("b", nightly_after(1, SAMPLES[:3]), ids=lambda path: path.name)
 def test_samples_conserve_time_and_have_a_verdict(a: Path, b: Path) -> None:
     comparison = compared(a, b)
     conserves(comparison, a, b)

@@ -22,6 +22,11 @@ SAMPLE_FILES = [
     if path.suffix not in (".md", ".py")
 ]
 PROFILES = distinct(path for path in (*SAMPLE_FILES, *SHARED_FILES) if not is_execution_trace(path))
+ALWAYS = (
+    "intra.chrome_trace.gz", "sampled.zip", "tree_python.hatchet.gz", "scopes_3.9.hatchet_msgpack.gz", "regions.zip",
+    "ncu_raw.csv.gz", "ncu_details.csv.gz", "transformer_step.xplane.pb.gz", "mlp_train.json.gz",
+)  # fmt: skip
+"""One profile of each kind; every verb on the others is left to `make nightly`."""
 TRACE_ONLY = ("advise", "gantt")
 
 
@@ -30,7 +35,11 @@ def opened(path: Path) -> Any:
     return warplens.open(path, cache=False)
 
 
-@pytest.mark.parametrize("path", PROFILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[] if path.name in ALWAYS else pytest.mark.nightly) for path in PROFILES],
+    ids=lambda path: f"{path.parent.name}/{path.name}",
+)
 def test_every_verb_shows_it(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     profile = opened(path)
     name, out = str(path), tmp_path / "out"

@@ -29,6 +29,7 @@ def shown() -> list[tuple[list[str], list[str]]]:
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("warm_compiler")
 @pytest.mark.skipif(not version("triton").startswith("3.9"), reason="the guide's figures are of Triton 3.9")
 def test_the_guide_shows_what_is_printed(

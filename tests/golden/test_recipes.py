@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from support import HANG_SECONDS, ROOT
+from support import HANG_SECONDS, ROOT, nightly_after
 
 RECIPES = re.findall(r"^## (Add [^\n]+)\n(.*?)(?=^## |\Z)", (ROOT / "CONTRIBUTING.md").read_text(), re.S | re.M)
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.S | re.M)
@@ -43,7 +43,7 @@ def test_there_are_three_recipes() -> None:
     assert [title for title, _ in RECIPES] == ["Add a reader", "Add a table", "Add a rule"]
 
 
-@pytest.mark.parametrize("recipe", [text for _, text in RECIPES], ids=[title for title, _ in RECIPES])
+@pytest.mark.parametrize("recipe", nightly_after(1, [text for _, text in RECIPES]), ids=[title for title, _ in RECIPES])
 def test_a_recipe_works_as_it_is_written(recipe: str, tmp_path: Path) -> None:
     project = copy_of_the_project(tmp_path / "warplens")
     blocks = BLOCK.findall(recipe)

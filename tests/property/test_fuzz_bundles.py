@@ -22,7 +22,7 @@ import pytest
 import warplens
 from laws import assert_adds_up, assert_kernels_add_up
 from mutations import TEXT_MUTATIONS, WRONG_VALUES, _places, text_of
-from support import ROOT, ends, kernel, launch, op
+from support import ROOT, ends, kernel, launch, nightly_after, op
 from warplens.planning.context import context_of
 from warplens.ranks.file_heads import own_rank
 from warplens.readers import inputs
@@ -123,7 +123,9 @@ def events_of(profile: warplens.Opened) -> Any:
     return profile.with_timeline().trace.events.select("kind", "start_ns", "dur_ns").rows()
 
 
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize(
+    "damage", nightly_after(1, (wrong_values, damaged_text, deep)), ids=lambda damage: damage.__name__
+)
 @pytest.mark.parametrize("name", BESIDE)
 def test_damage_of_a_file_beside_the_trace_does_not_cost_the_trace(
     tmp_path: Path, name: str, damage: Callable[[bytes, Random], bytes]

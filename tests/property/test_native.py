@@ -16,7 +16,7 @@ import pytest
 from mutations import TEXT_MUTATIONS, mutated, piece, text_of, written
 from native_reading import HANDED_OVER, SAME, needs_library, verdict, with_pieces_of
 from spellings import respelt
-from support import ROOT, SAMPLES, distinct, shared_traces
+from support import ROOT, SAMPLES, distinct, nightly_after, shared_traces
 from warplens.readers.shared import stored_file
 
 pytestmark = needs_library
@@ -38,7 +38,7 @@ def test_every_trace_reads_the_same_or_is_handed_over(path: Path) -> None:
     assert verdict(text, Random(path.name)) == SAME  # what profilers write is never handed over
 
 
-@pytest.mark.parametrize("batch", range(0, MUTANTS, BATCH))
+@pytest.mark.parametrize("batch", nightly_after(2, range(0, MUTANTS, BATCH)))
 def test_mutants_read_the_same_or_are_handed_over(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     verdicts = Counter(verdict_of_mutant(seed, monkeypatch) for seed in range(batch, min(MUTANTS, batch + BATCH)))
     assert set(verdicts) <= {SAME, HANDED_OVER}, verdicts

@@ -215,6 +215,7 @@ def test_one_alone_is_refused_and_told_where_it_belongs() -> None:
     assert "--execution-trace" in str(refused.value.hint)
 
 
+@pytest.mark.nightly
 def test_no_damage_makes_a_traceback(opened: Opened) -> None:
     with gzip.open(SAMPLE) as stream:
         whole = stream.read()

@@ -10,7 +10,7 @@ import pytest
 
 import warplens
 from make_ranks import Fault, Grid, JobSpec, make_job
-from support import ROOT
+from support import ROOT, nightly_after
 from warplens.cluster import Progress
 from warplens.profiles import rank_task
 from warplens.profiles.job import JobProfile
@@ -52,7 +52,7 @@ def assert_same_tables(first: JobProfile, second: JobProfile) -> None:
     assert first.verdict() == second.verdict()
 
 
-@pytest.mark.parametrize("name", ["nccl4", "pipeline"])
+@pytest.mark.parametrize("name", nightly_after(1, ["nccl4", "pipeline"]))
 def test_two_dask_workers_give_every_table_of_local_processes(name: str, pipeline: Path, scheduler: str) -> None:
     folder = NCCL4 if name == "nccl4" else pipeline
     seen: list[Progress] = []

@@ -11,7 +11,7 @@ import pytest
 import warplens
 from make_ranks import Fault, Grid, JobSpec, Truth, make_job
 from rank_digests import matches, true_matches
-from support import SHARED
+from support import SHARED, nightly_after
 from warplens.profiles.job import JobProfile
 from warplens.ranks.roles import stages
 
@@ -34,7 +34,7 @@ def reproduces(job: JobProfile) -> bool:
     return len(graph.order) == len(graph) > 0 and bool((job.model.recorded.times == graph.recorded_ns).all())
 
 
-@pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
+@pytest.mark.parametrize("grid", nightly_after(1, GRIDS.values()), ids=GRIDS)
 def test_every_collective_of_a_grid_is_matched_and_every_time_reproduced(grid: Grid, tmp_path: Path) -> None:
     job, truth = opened(tmp_path, grid=grid)
     assert matches(job.job) == true_matches(truth, job.job.ranks)

@@ -162,6 +162,7 @@ def of_kernel(noted: ScriptLaunches, name: str) -> list[ScriptLaunch]:
     return [launch for launch in noted.launches if launch.kernel.name.endswith(name)]
 
 
+@pytest.mark.nightly
 def test_wrappers_of_libraries_tuples_and_functions_are_noted(noted: ScriptLaunches) -> None:
     assert noted.failure is None
     (applied,) = of_kernel(noted, "apply")
@@ -196,6 +197,7 @@ def test_benchmarks_run_one_size_and_large_tensors_are_not_filled(noted: ScriptL
     assert [(launch.grid, launch.count) for launch in filled] == [((2,), 1)]
 
 
+@pytest.mark.nightly
 def test_whatever_is_noted_compiles_kernels_that_functions_make_too(
     noted: ScriptLaunches, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -234,6 +234,7 @@ def test_texts_that_are_cut_off_still_make_a_page(compiled: Mapping[tuple[str, s
         assert code_page_bytes(KernelCode("cut", (check,)))
 
 
+@pytest.mark.nightly
 def test_checks_carry_their_texts_from_the_cache_too_and_failures_their_line(tmp_path: Path) -> None:
     pytest.importorskip("triton")
     (tmp_path / "uneven.py").write_text(UNEVEN)

@@ -113,6 +113,7 @@ def the_line(check: AnswerCheck) -> int:
     return problem.spots[0].line if problem.spots else 0
 
 
+@pytest.mark.nightly
 def test_wherever_the_limit_strikes_it_is_reported_with_its_statement(tmp_path: Path) -> None:
     puzzle = find("long_row_sum")
     check_file(answer(tmp_path, "range(0, columns, BLOCK)"), puzzle)  # all that a check needs is imported
@@ -173,6 +174,7 @@ def test_a_launch_that_ends_after_the_limit_is_over_the_limit(tmp_path: Path) ->
     assert not check.stopped_midway
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("warm_runner")
 def test_code_elsewhere_is_stopped_too_and_the_next_answer_gets_a_process_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").write_text(

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+from support import nightly_after
 from warplens_lab.compiling.loading import load_kernel
 from warplens_lab.puzzles.catalogue import BY_NAME, PUZZLES, after, find
 from warplens_lab.puzzles.checking import check_file, signature_of
@@ -68,7 +69,7 @@ def changed(puzzle: str, *changes: tuple[str, str]) -> str:
     return text
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", nightly_after(8, BY_NAME))
 def test_the_solution_passes_and_meets_the_goal(name: str) -> None:
     with as_file(resource_of(BY_NAME[name], "solution")) as path:
         report = check_file(path, BY_NAME[name]).report
@@ -80,7 +81,7 @@ def test_the_solution_passes_and_meets_the_goal(name: str) -> None:
         assert report.costs.loaded_bytes == report.costs.least_loaded_bytes
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", nightly_after(8, BY_NAME))
 def test_the_start_fails_and_is_explained(name: str) -> None:
     with as_file(resource_of(BY_NAME[name], "start")) as path:
         checked = check_file(path, BY_NAME[name])
@@ -271,7 +272,7 @@ PLANTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", nightly_after(10, PLANTED))
 def test_a_planted_mistake_is_explained_by_element_program_and_line(name: str, tmp_path: Path) -> None:
     planted = PLANTED[name]
     file = tmp_path / "answer.py"

@@ -8,7 +8,6 @@ import pytest
 
 pytest.importorskip("triton")
 
-from warplens_lab.compiling import compiling
 from warplens_lab.compiling.compiling import CompileJob, compile_many
 from warplens_lab.compiling.loading import load_kernel
 from warplens_lab.compiling.targets import TARGETS
@@ -45,18 +44,21 @@ ASKED = {
 }
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory, warm_compiler: None) -> dict[str, KernelFacts]:
-    requests = []
-    for kernel, signature, target, options in ASKED.values():
+class Compiled(dict[str, KernelFacts]):
+    """Each is compiled when a test first asks for it."""
+
+    def __missing__(self, name: str) -> KernelFacts:
+        kernel, signature, target, options = ASKED[name]
         loaded = load_kernel(f"{FILE}::{kernel}_kernel")
-        requests.append((loaded, CompileJob(loaded.signature(signature), TARGETS[target], options)))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("WARPLENS_CACHE", str(tmp_path_factory.mktemp("schedule")))
-        patched.setattr(compiling, "MOST_PROCESSES", 1)
-        facts = [extract(artefacts) for artefacts in compile_many(requests)]
-    assert [kernel.failure for kernel in facts] == [""] * len(ASKED)
-    return dict(zip(ASKED, facts, strict=True))
+        job = CompileJob(loaded.signature(signature), TARGETS[target], options)
+        [self[name]] = [extract(artefacts) for artefacts in compile_many([(loaded, job)])]
+        assert self[name].failure == ""
+        return self[name]
+
+
+@pytest.fixture(scope="module")
+def compiled(warm_compiler: None) -> dict[str, KernelFacts]:
+    return Compiled()
 
 
 def line(words: str) -> int:
@@ -124,12 +126,14 @@ def test_partitions_are_producers_and_consumers_tied_by_barriers(compiled: dict[
     assert "loads up to 3 tiles ahead" in schedule.sentence
 
 
+@pytest.mark.nightly
 def test_a_target_that_does_not_split_the_loop_pipelines_it(compiled: dict[str, KernelFacts]) -> None:
     schedule = loop(compiled["persistent sm90"])
     assert (schedule.pattern, schedule.partitions) == ("pipelined", ())
     assert [step.ahead for step in steps(schedule, "tma copy")] == [2, 2]
 
 
+@pytest.mark.nightly
 def test_attention_has_a_partition_for_loads_products_softmax_and_correction(compiled: dict[str, KernelFacts]) -> None:
     plain = loop(compiled["attention sm90"])
     assert (plain.pattern, plain.stages, len(steps(plain, "product"))) == ("pipelined", 3, 2)
@@ -143,6 +147,7 @@ def test_attention_has_a_partition_for_loads_products_softmax_and_correction(com
     assert early[total] == 0 < early[scores]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "tiles"), [("split attention sm90", 3), ("attention sm100", 3)])
 def test_a_loop_split_among_warps_loads_ahead_by_the_schedule_and_by_its_loops(
     name: str, tiles: int, compiled: dict[str, KernelFacts]
@@ -153,6 +158,7 @@ def test_a_loop_split_among_warps_loads_ahead_by_the_schedule_and_by_its_loops(
     assert "WK104" not in [suggestion.code for suggestion in suggest(facts)]
 
 
+@pytest.mark.nightly
 def test_a_producer_with_one_buffer_is_not_ahead(compiled: dict[str, KernelFacts]) -> None:
     facts = compiled["one stage sm100"]
     assert loop(facts).partitions and "ahead" not in loop(facts).sentence
@@ -161,6 +167,7 @@ def test_a_producer_with_one_buffer_is_not_ahead(compiled: dict[str, KernelFacts
     assert unpipelined.evidence.endswith("num_stages is 1")
 
 
+@pytest.mark.nightly
 def test_a_loop_that_the_compiler_does_not_split_is_said_to_be_whole(compiled: dict[str, KernelFacts]) -> None:
     eight, old = compiled["8 warps sm90"], compiled["no warp specialisation"]
     refused = "the compiler did not apply warp_specialize=True"

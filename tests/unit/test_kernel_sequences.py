@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import warplens
-from support import SAMPLES, Opened, ends, kernel, launch, op
+from support import SAMPLES, Opened, ends, kernel, launch, nightly_after, op
 from warplens import native_library
 from warplens.analyses.work import sequence_search
 from warplens.analyses.work.sequence_search import find_sequences, found_in_python, found_natively
@@ -71,7 +71,7 @@ needs_library = pytest.mark.skipif(native_library.library() is None, reason="the
 
 
 @pytest.mark.parametrize("search", [pytest.param("native", marks=needs_library), "Python"])
-@pytest.mark.parametrize("kind", ["layers", "one kernel"])
+@pytest.mark.parametrize("kind", nightly_after(1, ["layers", "one kernel"]))
 def test_four_hundred_thousand_kernels_take_seconds(kind: str, search: str) -> None:
     random, count = np.random.default_rng(0), 400_000
     layer = random.integers(0, 40, 60)

@@ -247,6 +247,7 @@ print(json.dumps(answers))
 """
 
 
+@pytest.mark.nightly
 def test_the_model_of_banks_agrees_with_tritons_own(tmp_path: Path) -> None:
     """Over layouts whose swizzle moves whole words; for smaller pieces of a word Triton's count is not the banks'."""
     cases = [

@@ -418,6 +418,7 @@ def tried(folder: Path, text: str, signature: str) -> list[Suggestion]:
     ]
 
 
+@pytest.mark.nightly
 def test_the_code_to_write_names_what_was_shown_to_help(tmp_path: Path) -> None:
     suggestion = tried(tmp_path, TWO_SIZES, "*fp16:16, *fp16:16, i32, i32, 16, 64")[0]
     assert suggestion.counterfactual is not None and suggestion.counterfactual.change == "N divisible by 16"
@@ -425,6 +426,7 @@ def test_the_code_to_write_names_what_was_shown_to_help(tmp_path: Path) -> None:
     assert "`N // 8 * 8`" in suggestion.advice and "`M //" not in suggestion.advice
 
 
+@pytest.mark.nightly
 def test_a_helper_that_a_loop_calls_twice_is_two_loads(tmp_path: Path) -> None:
     source = tmp_path / "twice.py"
     source.write_text(TWICE)
@@ -435,6 +437,7 @@ def test_a_helper_that_a_loop_calls_twice_is_two_loads(tmp_path: Path) -> None:
     assert facts.async_copies == 2
 
 
+@pytest.mark.nightly
 def test_of_many_sizes_those_are_named_that_are_needed(tmp_path: Path) -> None:
     """Each left out in turn shows which are not needed; without all of those it is compiled once more."""
     tried_suggestions = tried(tmp_path, FOUR_SIZES, "*fp16:16, *fp16:16, i32, i32, i32, i32, 16, 64")
@@ -444,6 +447,7 @@ def test_of_many_sizes_those_are_named_that_are_needed(tmp_path: Path) -> None:
     assert changes == ["columns, x_stride divisible by 16", "columns, y_stride divisible by 16"]
 
 
+@pytest.mark.nightly
 def test_a_helper_s_access_is_listed_once_per_call_and_a_box_has_no_width(tmp_path: Path) -> None:
     source = tmp_path / "helped.py"
     source.write_text(HELPED)
@@ -483,6 +487,7 @@ def test_a_helper_s_access_is_listed_once_per_call_and_a_box_has_no_width(tmp_pa
     )
 
 
+@pytest.mark.nightly
 def test_fp8_that_the_matrix_unit_does_not_take_is_reported() -> None:
     signature = "*{0}:16, *{0}:16, *fp16:16, i32:16, i32:16, 64, 64, 64"
     by_code = suggestions(PRODUCT, signature.format("fp8e4nv"), target="gfx942")

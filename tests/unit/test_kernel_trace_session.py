@@ -79,6 +79,7 @@ def test_a_sample_is_seeded_and_all_programs_still_run() -> None:
     assert "sampled" in TABLES["kernel_launches"](tracing.trace).notes[0]
 
 
+@pytest.mark.nightly
 def test_thousands_of_programs() -> None:
     with trace("count") as tracing:
         vector_add.launch(*vector_add.inputs(4000), block=2)

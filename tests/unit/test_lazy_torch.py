@@ -30,6 +30,7 @@ def test_it_is_loaded_by_its_first_use(code: str, is_loaded: bool) -> None:
     subprocess.run([sys.executable, "-c", f"{BEGIN}\n{code}\n{check}"], check=True, timeout=HANG_SECONDS)
 
 
+@pytest.mark.nightly
 def test_a_pytorch_that_is_loaded_is_taken_as_it_is() -> None:
     code = "import torch\n" + BEGIN + "assert loaded == [torch.__version__]"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=HANG_SECONDS)

@@ -372,6 +372,7 @@ def test_a_zip_archive_is_taken_too(tmp_path: Path) -> None:
     assert len(warplens.open(path, cache=False).trace) == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 def test_the_install_goes_on_without_a_compiler(tmp_path: Path) -> None:
     """And with one, the library is there: the same command, with and without a compiler on the path."""

@@ -449,6 +449,7 @@ def test_a_row_that_lost_its_end_in_the_middle_is_counted() -> None:
     assert "truncated" not in codes(found)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("page", [RAW, DETAILS], ids=["raw", "details"])
 def test_damage_is_never_a_traceback(page: bytes) -> None:
     for place in range(0, len(page), len(page) // 41):

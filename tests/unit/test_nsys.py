@@ -390,6 +390,7 @@ def test_a_file_cut_before_its_events_is_one_clear_error(tmp_path: Path, kept: i
         opened(path)
 
 
+@pytest.mark.nightly
 def test_damage_anywhere_is_never_a_traceback(tmp_path: Path) -> None:
     whole = training_step().write(tmp_path / "whole.sqlite").read_bytes()
     path = tmp_path / "r.sqlite"

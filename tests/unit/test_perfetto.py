@@ -29,6 +29,7 @@ from support import (
     launch,
     memcpy,
     memory,
+    nightly_after,
     op,
     sync,
     write_trace,
@@ -87,6 +88,16 @@ KINDS: dict[str, Callable[[Path], warplens.Profile]] = {
 }
 
 
+HEAVY = (
+    "bloom_prefill.json.gz",
+    "gpt2_train_compiled.json.gz",
+    "gpt2_train_step.json.gz",
+    "resnet50_train.json.gz",
+    "proton",
+)
+"""The other kinds have all that these have."""
+
+
 def written(profile: warplens.Profile, folder: Path, name: str = "x.perfetto.json.gz") -> Path:
     path = folder / name
     write_perfetto(path, [rank_timeline(profile)])
@@ -106,7 +117,7 @@ def launched(trace: warplens.Trace) -> int:
     return int((trace.ints("launch")[trace.gpu_rows] >= 0).sum())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", nightly_after(8, sorted(KINDS, key=HEAVY.__contains__)))
 def test_viewers_show_every_event_and_warplens_opens_the_file_again(kind: str, tmp_path: Path) -> None:
     profile = KINDS[kind](tmp_path)
     path = written(profile, tmp_path)
@@ -129,7 +140,7 @@ def test_viewers_show_every_event_and_warplens_opens_the_file_again(kind: str, t
     assert len(again.trace) == len(profile.trace) - callers
 
 
-@pytest.mark.parametrize("name", ["gpt2_train_step.json.gz", "resnet50_train.json.gz"])
+@pytest.mark.parametrize("name", nightly_after(1, ["resnet50_train.json.gz", "gpt2_train_step.json.gz"]))
 def test_a_trace_of_pytorch_keeps_its_advice(name: str, tmp_path: Path) -> None:
     profile = sample(f"kineto/{name}")(tmp_path)
     again = warplens.open(written(profile, tmp_path), cache=False)

@@ -411,6 +411,7 @@ print(json.dumps(marks))
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 def test_marks_and_the_times_of_a_trace_are_of_one_clock(tmp_path: Path) -> None:
     (tmp_path / "clocks.py").write_text(CLOCKS)

@@ -256,6 +256,7 @@ def test_a_kernel_is_checked_as_it_was_launched() -> None:
     assert Change(divisible=("count",)) in made
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("warm_compiler")
 def test_constants_of_kernels_without_a_grid_are_those_of_their_configuration() -> None:
     """As Inductor's are recorded: the launch has the arguments, and the configuration has the sizes of blocks."""

@@ -318,6 +318,7 @@ def read_or_refuse(text: bytes) -> Trace | None:
         return None
 
 
+@pytest.mark.nightly
 def test_every_seventh_cut_of_a_small_file() -> None:
     text = newer_file()
     most = 0
@@ -348,6 +349,7 @@ def test_damage_is_stepped_over_and_counted() -> None:
     assert {"out_of_range"} <= codes(opened(text))
 
 
+@pytest.mark.nightly
 def test_damage_never_raises_anything_else() -> None:
     source = random.Random(7)
     for text in (newer_file(), document(region("load", 0, 1), region("x", 0, 1), unit="ns")):

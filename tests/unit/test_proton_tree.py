@@ -319,6 +319,7 @@ def test_a_damaged_file_is_one_clear_error(text: bytes) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.nightly
 def test_random_damage_gives_a_tree_or_one_error() -> None:
     texts = [gzip.decompress(path.read_bytes()) for path in sorted(SAMPLES.glob("*.gz"))]
     chance = random.Random(7)

@@ -130,6 +130,7 @@ EVENT = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.nightly
 @given(
     st.lists(EVENT), st.sampled_from([None, 0, 1, 4]), st.sampled_from([(", ", ": "), (",", ":"), (", \n", ": ")]),
     st.booleans(),
@@ -152,6 +153,7 @@ def test_json_in_lines_of_other_writers_stays_as_it_is(line: str) -> None:
     assert escape_names(text) == (text, 0)
 
 
+@pytest.mark.nightly
 def test_a_text_in_one_line_takes_no_longer_than_its_length() -> None:
     text = b"\n" + b'{"name": "a"x, ' * 400_000
     with ends("looking for the line of each name"):

@@ -98,6 +98,7 @@ def test_an_unknown_schema_and_an_empty_file_are_one_clear_error(tmp_path: Path)
         opened(RocpdFile().write(tmp_path / "2_results.db"))
 
 
+@pytest.mark.nightly
 def test_damage_anywhere_is_never_a_traceback(tmp_path: Path) -> None:
     whole = training_step().write(tmp_path / "whole.db").read_bytes()
     path = tmp_path / "1_results.db"

@@ -235,6 +235,7 @@ def test_paths_are_those_of_the_reader(path: Path) -> None:
     assert +found == wanted
 
 
+@pytest.mark.nightly
 def test_a_tree_stays_small_however_many_paths_a_run_has(tmp_path: Path) -> None:
     """Every call has a name of its own, as scopes with a step's number in them have."""
     trace, tree = tmp_path / "trace.json", tmp_path / "tree.hatchet.gz"

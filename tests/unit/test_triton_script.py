@@ -92,6 +92,7 @@ def test_a_launch_of_the_program_is_repeated(tmp_path: Path) -> None:
     assert "        num_warps=8,\n" in shifted
 
 
+@pytest.mark.nightly
 def test_a_kernel_of_inductor_is_launched_as_plain_triton(tmp_path: Path) -> None:
     text = unit_script(generated({"XBLOCK": 256, "num_warps": 4, "num_stages": 1}), "u1")
     assert "triton_heuristics.pointwise" not in text

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from support import nightly_after
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.base.printable import clean_lines
 from warplens_run.capture import scopes
@@ -212,7 +213,7 @@ def recorder() -> Iterator[Recorder]:
     scopes.set_recorders(())
 
 
-@pytest.mark.parametrize("model", MODEL_NAMES)
+@pytest.mark.parametrize("model", nightly_after(1, sorted(MODEL_NAMES, key=lambda name: name == "bloom-560m")))
 def test_the_full_models_have_the_published_number_of_parameters(torch: Any, model: str) -> None:
     import transformers
 
@@ -223,7 +224,7 @@ def test_the_full_models_have_the_published_number_of_parameters(torch: Any, mod
     assert sum(parameter.numel() for parameter in module.parameters()) == PUBLISHED_PARAMETERS[model]
 
 
-@pytest.mark.parametrize("model", MODEL_NAMES)
+@pytest.mark.parametrize("model", nightly_after(2, sorted(MODEL_NAMES, key=lambda name: name == "resnet50")))
 def test_training_learns_its_batch_in_three_named_phases(torch: Any, recorder: Recorder, model: str) -> None:
     plan = tiny(model, mode="train")
     built, here = built_on_cpu(torch, plan)
@@ -304,6 +305,7 @@ def test_generation_with_either_cache_makes_the_tokens_of_a_run_without_one(
     assert not {"_local_scalar_dense", "lift_fresh", "nonzero"} & set(spy.seen)
 
 
+@pytest.mark.nightly
 def test_a_compiled_model_generates_the_same(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = tiny("gpt2", mode="infer")
     built, here = built_on_cpu(torch, plan)

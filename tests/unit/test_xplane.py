@@ -557,6 +557,7 @@ def test_work_of_a_command_buffer_that_fits_no_instruction_stays_on_its_launch()
     assert trace.contexts.height == 2 and "no_hlo_op" not in codes(trace)
 
 
+@pytest.mark.nightly
 def test_a_damaged_program_costs_the_callers_only() -> None:
     text = content(JAX)
     start = text.index(b"jit_step\x12")
@@ -606,6 +607,7 @@ KERNEL = {
 }
 
 
+@pytest.mark.nightly
 def test_a_json_file_made_by_hand_and_damaged() -> None:
     trace = opened_json(json_trace(KERNEL, {**KERNEL, "ts": 9e99}, {**KERNEL, "ts": 4.0}))
     assert trace.named_events()[trace.gpu_rows].select("start_ns", "device", "stream").rows() == [
@@ -649,6 +651,7 @@ def test_a_cut_file_gives_what_is_intact(path: Path) -> None:
     assert 0 < most <= opened(text).meta.events_in_file
 
 
+@pytest.mark.nightly
 def test_every_third_cut_of_a_small_file() -> None:
     text = space(gpu_plane(), host_plane())
     between_planes = len(space(gpu_plane()))
