@@ -246,7 +246,9 @@ def _start(libraries: tuple[str, ...], name: str, first: socket.socket | None) -
         if first is not None:
             socket.send_fds(first, [json.dumps({"libraries": libraries}).encode()], [listener.fileno()])
             return
-        environment = {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+        # Nor with what that test set for Triton, which chooses its interpreter as it is loaded.
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
+        environment = {**inherited, "PYTHONPATH": str(Path(warplens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
         script = Path(__file__).with_name("warm_template.py")
         command = [sys.executable, str(script), str(listener.fileno()), str(_lock()), *libraries]
         # Not in the folder of the test that asks first, which is removed before others load more libraries.
