@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 
 from warplens.advice import RULES
 from warplens.analyses.time.gaps import CAUSES
@@ -91,7 +91,7 @@ def formats() -> str:
     ]
     for entry in FORMATS:
         title = entry.name.removeprefix("an ").removeprefix("a ")
-        text = sys.modules[entry.reader().__module__].__doc__ if entry.reader else f"{entry.export}."
+        text = import_module(entry.reader.partition(":")[0]).__doc__
         parts.append(f"## {title}\n\n{(text or '').strip()}\n")
     return "\n".join(parts)
 
