@@ -26,6 +26,8 @@ BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 NOT_ROOMS = ("__init__", "__main__")
 STYLE = """
   .room { fill: #eef1fb; stroke: #3f51b5; stroke-width: 1.2 }
+  .run { fill: #e7f4ea }
+  .lab { fill: #fdf1e2 }
   text { font: 13px sans-serif; text-anchor: middle; fill: #1a237e }
   path { fill: none; stroke: #7986cb; stroke-width: 1.1; marker-end: url(#head) }
   #head path { fill: #7986cb; stroke: none }
@@ -215,16 +217,18 @@ def _arrow(points: list[Point]) -> str:
 def _foundation(width: float, height: float) -> str:
     top = height - MARGIN - BOX_HEIGHT
     text = f"{', '.join(sorted(FOUNDATION))}: every room may use it"
+    across = width - 2 * MARGIN
     return (
-        f'<rect class="room" x="{MARGIN}" y="{top:.0f}" rx="5" width="{width - 2 * MARGIN:.0f}" height="{BOX_HEIGHT}"/>'
+        f'<rect class="room run" x="{MARGIN}" y="{top:.0f}" rx="5" width="{across:.0f}" height="{BOX_HEIGHT}"/>'
         f'<text x="{width / 2:.0f}" y="{top + BOX_HEIGHT / 2 + 4.5:.0f}">{text}</text>'
     )
 
 
 def _box(room: str, x: float, y: float) -> str:
     left, top = x - BOX_WIDTH / 2, y - BOX_HEIGHT / 2
+    kind = f"room {room.partition('/')[0]}" if "/" in room else "room"
     return (
-        f'<rect class="room" x="{left:.0f}" y="{top:.0f}" rx="5" width="{BOX_WIDTH}" height="{BOX_HEIGHT}"/>'
+        f'<rect class="{kind}" x="{left:.0f}" y="{top:.0f}" rx="5" width="{BOX_WIDTH}" height="{BOX_HEIGHT}"/>'
         f'<text x="{x:.0f}" y="{y + 4.5:.0f}">{room}</text>'
     )
 

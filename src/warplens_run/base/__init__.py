@@ -1,1 +1,1 @@
-"""What all rooms of both packages stand on: errors, units, files, printable text, the machine, NVML."""
+"""What all rooms of all packages stand on: errors, units, files, printable text, the machine, NVML."""
