@@ -116,7 +116,9 @@ def test_a_child_takes_what_it_started_with_it(start: Start) -> None:
 def test_nothing_is_left_when_the_parent_is_interrupted_or_killed(number: int, tmp_path: Path) -> None:
     (tmp_path / "ours.py").write_text(dedent(STARTS_ANOTHER + "    time.sleep(3600)"))
     program = """
+        import signal
         from warplens_run.processes.child import Child
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         with Child("ours") as child:
             print(child._process.pid, child.receive(60), flush=True)
             child.receive(3600)
