@@ -496,3 +496,27 @@ def test_the_line_in_a_list_of_verbs_is_the_first_of_the_verbs_own_help() -> Non
         verb = place.verb()
         assert (name, place.help) == (verb.name, help_text(verb).splitlines()[0].rstrip("."))
         waiting += verb.places.items() if isinstance(verb, VerbGroup) else []
+
+
+@pytest.mark.parametrize(
+    ("words", "threads"), [("tree t.json", "1"), ("profile x.py", None), ("kernel trace x.py", None)]
+)
+def test_programs_that_a_verb_runs_are_not_told_how_many_threads_to_use(words: str, threads: str | None) -> None:
+    """Numpy is told before it is loaded, which a verb's own module does."""
+    code = f"""
+import os, sys
+os.environ.pop("OPENBLAS_NUM_THREADS", None)
+import warplens.cli as cli
+loaded = {{}}
+class Finder:
+    def find_spec(self, name, *rest):
+        loaded.setdefault(name, os.environ.get("OPENBLAS_NUM_THREADS"))
+sys.meta_path.insert(0, Finder())
+args = cli.parse({words.split()!r})
+assert "OPENBLAS_NUM_THREADS" not in os.environ
+assert loaded.get("numpy", "1") == "1", loaded
+cli._tune_process(args.verb)
+print(os.environ.get("OPENBLAS_NUM_THREADS"))
+"""
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert finished.stdout.strip() == str(threads)

@@ -15,6 +15,7 @@ from warplens.cli.config import apply_settings
 from warplens.cli.piped_inputs import pipes_as_files
 from warplens.cli.rank_choice import choose_rank, join_captures
 from warplens.cli.verbs import PLACES
+from warplens.interrupts import ending_at_once
 from warplens_run import __version__
 from warplens_run.base.errors import WarplensError
 from warplens_run.cli.ending import EXPECTED, fail, failed, flushed, stdout_failed
@@ -22,6 +23,7 @@ from warplens_run.cli.printing import note, print_out
 from warplens_run.cli.streams import prepare_streams
 from warplens_run.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
 
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 POLARS_PANIC = "PanicException"
 """Not a subclass of `Exception`; known by its name, because Polars is not imported before a verb needs it."""
 DESCRIPTION = "Warplens opens a GPU trace and shows where the time goes."
@@ -62,7 +64,8 @@ def entry() -> None:
     """
     prepare_streams()
     try:
-        args = parse(sys.argv[1:])
+        with ending_at_once():
+            args = parse(sys.argv[1:])
     except SystemExit as stopped:  # --help, --version, or wrong usage
         sys.exit(flushed(stopped.code if isinstance(stopped.code, int) else 1))
     except OSError as error:
@@ -78,8 +81,19 @@ def entry() -> None:
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    words = with_implied_verb(words, PLACES)
-    return build_parser(words).parse_args(words)
+    """The arguments of a command, which loads its verb.
+
+    Numpy, if the verb uses it, starts BLAS with one thread, as `_tune_process` has it; the variable is not left for
+    programs that the verb runs.
+    """
+    is_given = BLAS_THREADS in os.environ
+    os.environ.setdefault(BLAS_THREADS, "1")
+    try:
+        words = with_implied_verb(words, PLACES)
+        return build_parser(words).parse_args(words)
+    finally:
+        if not is_given:
+            del os.environ[BLAS_THREADS]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -127,7 +141,7 @@ def _tune_process(verb: Verb) -> None:
     if verb.runs_programs:
         return
     # No other verb uses BLAS, whose threads cost as much at start as all the rest of numpy.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault(BLAS_THREADS, "1")
     if not verb.uses_threads:
         # Frames are small: waking threads for them costs more than they save, on 64 cores most of all.
         os.environ.setdefault("POLARS_MAX_THREADS", "1")

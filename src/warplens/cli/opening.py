@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from warplens.cli.options import SHORT
 from warplens.cli.progress import progress
 from warplens.cli.rank_choice import given_paths, names_job
-from warplens.extensions import READERS, RULES, offered
 from warplens.interrupts import ending_at_once
 from warplens.settings import load_settings
 from warplens_run.base.errors import UsageError, WarplensError
@@ -57,6 +56,7 @@ def report_name(args: argparse.Namespace) -> str | None:
     """What TRACE's report is called in the cache; None for what is never kept: jobs, folders, streams, what
     other packages read or advise."""
     with ending_at_once():
+        from warplens.extensions import READERS, RULES, offered
         from warplens.profiles.finished import entry_name
 
     if args.no_cache or args.more or getattr(args, "ranks", ()) or offered(READERS) or offered(RULES):

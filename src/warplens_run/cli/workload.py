@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import which
+from typing import TYPE_CHECKING
 
 from warplens_run.cli.options import add_force, add_json, not_negative, positive, whole_between
 from warplens_run.cli.printing import print_err, print_out, write_bytes
 from warplens_run.cli.verb import Verb
-from warplens_run.workloads import WorkloadOptions, run_workload
-from warplens_run.workloads.result import render, to_json
-from warplens_run.workloads.worker import RanksError
+
+if TYPE_CHECKING:
+    from warplens_run.workloads import WorkloadOptions
 
 # Written out: asking the package of workloads would cost every verb's start its import.
 MODELS = ("bloom-560m", "vicuna-7b", "gpt2", "resnet50", "bert")
@@ -91,6 +92,10 @@ class WorkloadVerb(Verb):
 
     def run(self, args: argparse.Namespace) -> int:
         from dataclasses import fields
+
+        from warplens_run.workloads import WorkloadOptions, run_workload
+        from warplens_run.workloads.result import render, to_json
+        from warplens_run.workloads.worker import RanksError
 
         options = WorkloadOptions(**{field.name: getattr(args, field.name) for field in fields(WorkloadOptions)})
         try:
