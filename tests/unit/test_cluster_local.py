@@ -30,7 +30,7 @@ from warplens_run.base.errors import MissingExtra, UsageError, WarplensError
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize("module", [attempt, processes, task, rank_progress])
+@pytest.mark.parametrize("module", [attempt, task, rank_progress])
 def test_the_examples_hold(module: ModuleType) -> None:
     results = doctest.testmod(module)
     assert results.attempted > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import signal
 import subprocess
@@ -36,6 +37,12 @@ def start(tmp_path: Path) -> Start:
         return Child("ours", *words, folder=tmp_path, **options)  # type: ignore[arg-type]
 
     return started
+
+
+def test_the_examples_hold() -> None:
+    results = doctest.testmod(child_module)
+    assert results.attempted > 0
+    assert results.failed == 0
 
 
 def is_gone(process: int) -> bool:

@@ -15,6 +15,7 @@ from types import ModuleType, TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
 from warplens_run.base.machine import CORES, usable_cores
+from warplens_run.processes.child import ending_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,7 +61,7 @@ class LocalProcesses(Executor):
     def ending(self) -> str:
         """How the first process ended, after a future has said that it did."""
         self._pool.shutdown()
-        return _ending(self._workers[0].exitcode or 0)
+        return ending_of(self._workers[0].exitcode or 0)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
@@ -149,17 +150,3 @@ def _end_with_parent() -> None:
     if hasattr(os, "killpg"):
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
-
-
-def _ending(code: int) -> str:
-    """
-    >>> _ending(-9), _ending(-11), _ending(3)
-    ('its process was killed, as the system does where memory runs out', 'its process was ended by SIGSEGV', \
-'its process ended with status 3')
-    """
-    if code == -signal.SIGKILL:
-        return "its process was killed, as the system does where memory runs out"
-    if code < 0:
-        with suppress(ValueError):
-            return f"its process was ended by {signal.Signals(-code).name}"
-    return f"its process ended with status {code}"

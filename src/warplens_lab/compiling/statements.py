@@ -8,7 +8,7 @@ from functools import lru_cache
 
 
 def statement_at(file: str, line: int) -> str:
-    """Source text of the innermost statement that holds this line, on one line; empty where there is no source."""
+    """The innermost statement at a line of a file, joined to one line; empty where the source cannot be read."""
     spans = _statements("".join(linecache.getlines(file)))
     holding = [span for span in spans if span[0] <= line <= span[1]]
     if not holding:
