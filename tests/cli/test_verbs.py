@@ -520,3 +520,11 @@ print(os.environ.get("OPENBLAS_NUM_THREADS"))
 """
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert finished.stdout.strip() == str(threads)
+
+
+def test_a_value_that_is_named_like_a_verb_loads_no_verb() -> None:
+    """On a GPU host without the core's requirements `profile --data tree` has to find its own verb only."""
+    script = "import sys; sys.modules['msgspec'] = None; from warplens.cli import build_parser; "
+    words = ["profile", "--backend", "proton", "--data", "tree", "train.py"]
+    finished = run_python(["-c", f"{script}print(build_parser({words}).parse_args({words}).data)"], ROOT)
+    assert (finished.stdout, finished.stderr) == ("tree\n", "")

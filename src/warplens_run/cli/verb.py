@@ -173,17 +173,21 @@ def add_verbs(
     metavar: str,
     required: bool = False,
 ) -> None:
-    """A parser per verb; of those that `words` do not name only the line of help. Without words, all of every verb."""
+    """A parser per verb; of those that `words` do not begin with only the line of help. Without words, all of each.
+
+    A later word may be the name of a verb too: `profile --data tree`. That verb is not loaded.
+    """
     actions = parser.add_subparsers(dest=dest, metavar=metavar, required=required)
+    named = next((number for number, word in enumerate(words or ()) if word in places), -1)
     for name, place in places.items():
-        if words is not None and name not in words:
+        if words is not None and (named < 0 or name != words[named]):
             actions.add_parser(name, help=place.help)
             continue
         verb = place.verb()
         own = actions.add_parser(name, help=place.help, description=help_text(verb), formatter_class=HelpText)
         own.set_defaults(verb=verb)
         if isinstance(verb, VerbGroup):
-            verb.add_actions(own, words)
+            verb.add_actions(own, words and words[named + 1 :])
         else:
             verb.add_arguments(own)
 
