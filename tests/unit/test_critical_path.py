@@ -62,7 +62,7 @@ def a_host_bound_program() -> list[dict[str, Any]]:
     return [
         frame("train.py(3): step", 0, 400), frame(MODULE, 10, 380), op("aten::mm", 200, 180),
         launch(20, 5, 1), kernel("sm90_xmma_gemm_f32", 28, 10, 1), launch(320, 5, 2),
-        kernel("sm90_xmma_gemm_f32", 328, 50, 2),
+        kernel("sm90_xmma_gemm_f32", 328, 100, 2),
     ]  # fmt: skip
 
 
@@ -98,8 +98,8 @@ def test_the_sums_divide_the_whole_path_by_kind_category_op_module_and_line(open
         assert [row["time_us"] for row in division] == sorted((row["time_us"] for row in division), reverse=True)
     for row in rows:
         assert row["host_us"] + row["work_us"] + row["wait_us"] == pytest.approx(row["time_us"], abs=1e-5)
-    assert {row["name"]: row["work_us"] for row in divisions["category"]}["GEMM"] == pytest.approx(50)
-    assert [(row["name"], row["count"]) for row in divisions["module"]] == [("Linear_0", 4)]
+    assert {row["name"]: row["work_us"] for row in divisions["category"]}["GEMM"] == pytest.approx(100)
+    assert [(row["name"], row["count"]) for row in divisions["module"]] == [("Linear_0", 5)]
 
 
 def test_without_stacks_the_path_is_not_divided_by_modules_and_lines(opened: Opened) -> None:

@@ -215,7 +215,7 @@ def test_wl109_fires_where_gpus_take_turns_without_a_gap_of_their_own(opened: Op
     finding = by_code(profile)["WL109"]
     assert finding.gain_ms == pytest.approx(0.040)
     assert finding.title == "GPU idle 66.7 % of the time: one GPU works after the other"
-    assert "66.7 %" in profile.verdict()
+    assert "no GPU works in 40.0 of 60.0 µs of the run" in profile.verdict()
 
 
 def reading(gap: float, *, name: str = "cudaStreamSynchronize") -> list[dict[str, Any]]:
@@ -334,10 +334,7 @@ def test_a_dependency_behind_a_launch_in_time_is_not_the_hosts(opened: Opened) -
     assert findings["WL109"].gain_ms == pytest.approx(493.0)
     assert findings["WL109"].rows[0].detail.startswith("dependency: ")
     assert profile.bounds is None, "nothing recorded explains the wait"
-    assert profile.verdict() == (
-        "Mostly idle: the GPU is idle 99.8 % of the time, mostly because launched work waits for other streams, copies or "
-        "events."
-    )
+    assert profile.verdict().startswith("Cannot tell what limits it: no GPU works in 493.1 of 494.2 ms")
 
 
 def test_a_graph_is_simulated_only_where_launches_cause_most_of_the_idle_time(opened: Opened) -> None:

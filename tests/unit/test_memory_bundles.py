@@ -103,9 +103,9 @@ def test_memory_that_ran_out_comes_first_in_the_verdict_of_a_trace(
     profile = warplens.open(path, cache=False)
     assert profile.verdict().startswith(begin)
     assert profile.verdict().endswith(f" {plain}")
-    assert profile.document().facts["verdict"] == profile.verdict()
+    assert profile.document().answer.verdict == profile.verdict()
     assert main(["report", "-q", str(path), "-o", str(tmp_path / "x.json")]) == 0
-    assert json.loads((tmp_path / "x.json").read_text())["facts"]["verdict"].startswith(begin)
+    assert json.loads((tmp_path / "x.json").read_text())["answer"]["verdict"].startswith(begin)
 
 
 @pytest.mark.parametrize("facts", [b"{", b'{"version": 7}', b'{"version": 1, "tensors": [{"kind": 1}]}'])

@@ -249,7 +249,7 @@ def test_only_ranges_or_only_kernels_are_enough(tmp_path: Path) -> None:
     kernels.kernel("k", 100, 200)
     only_ranges = opened(ranges.write(tmp_path / "a.sqlite"))
     assert {"no_gpu", "no_cuda"} <= set(codes(only_ranges.trace))
-    assert only_ranges.verdict() == "No GPU work recorded: this trace has only ranges of the host."
+    assert only_ranges.verdict() == "Cannot tell: this trace has only ranges of the host."
     assert "no_host" in codes(opened(kernels.write(tmp_path / "b.sqlite")).trace)
 
 
@@ -262,9 +262,7 @@ def test_launches_without_their_kernels_are_not_a_program_without_a_gpu(tmp_path
     assert "no_cuda" not in codes(profile.trace)
     (note,) = [note for note in profile.trace.quality.notes if note.code == "launches_only"]
     assert note.message.startswith("3 launches recorded, but none of the GPU work:")
-    assert profile.verdict() == (
-        "No GPU work recorded: this trace has only the host side of a program that uses a GPU."
-    )
+    assert profile.verdict() == ("Cannot tell: this trace has only the host side of a program that uses a GPU.")
 
 
 def test_a_call_that_is_recorded_twice_is_one_call(tmp_path: Path) -> None:

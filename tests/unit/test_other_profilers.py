@@ -160,7 +160,7 @@ def test_the_summary_names_no_op_where_none_is_recorded() -> None:
 
 def test_the_summary_does_not_lead_to_shapes_that_are_not_there() -> None:
     assert "op_shapes" not in summary(JAX)
-    assert summary(JAX, width=200).splitlines()[-2].endswith("python_lines --top 10")
+    assert summary(JAX, width=200).splitlines()[-1].endswith("--context module")
 
 
 @pytest.mark.parametrize(

@@ -46,18 +46,14 @@ def labels(profile: warplens.Profile) -> list[str]:
 def test_mfu_is_the_operations_of_a_step_over_its_plain_time_and_the_data_sheets_peak(opened: Opened) -> None:
     profile = opened(steps_of_products(**PRODUCT), gpu=H100)
     overview = profile.overview()
-    assert profile.step_model is not None
-    assert overview.is_step
-    assert overview.recorded_ms == pytest.approx(1.0)
-    assert overview.plain_ms == pytest.approx(profile.step_model.step_ms, abs=1e-6)
-    assert overview.plain_ms < overview.recorded_ms, "an op and a call were recorded in each step"
+    assert profile.step_model is not None and profile.clock is not None
+    step_ms = profile.clock.step_ms
+    assert step_ms == pytest.approx(profile.step_model.step_ms, abs=1e-6)
+    assert step_ms < profile.clock.recorded_ms == pytest.approx(1.0), "an op and a call were recorded in each step"
     assert overview.model_tflop == pytest.approx(2 * SIZE**3 / 1e12)
     assert (overview.peak_of, overview.peak_tflops) == ("matrix bf16", PEAK / 1e12)
-    assert overview.mfu_percent == pytest.approx(100 * 2 * SIZE**3 / (overview.plain_ms / 1e3) / PEAK)
-    assert overview.busy_percent == pytest.approx(40.0)
-    assert overview.plain_busy_percent == pytest.approx(100 * 0.4 / overview.plain_ms)
-    assert overview.fast_host_ms == pytest.approx(0.400, abs=0.01)
-    assert overview.gains_of_ms == pytest.approx(overview.plain_ms, abs=1e-6)
+    assert overview.mfu_percent == pytest.approx(100 * 2 * SIZE**3 / (step_ms / 1e3) / PEAK)
+    assert profile.bounds is not None and profile.bounds.fast_host_ms == pytest.approx(0.400, abs=0.01)
     assert labels(profile)[-1] == "MFU"
 
 
@@ -77,16 +73,15 @@ def test_two_gpus_have_twice_the_peak(opened: Opened) -> None:
 
 
 def test_without_shapes_or_a_known_gpu_there_is_no_mfu(opened: Opened) -> None:
-    assert labels(opened(steps_of_products(), gpu=H100)) == ["Step without profiler", "Bound", "GPU busy"]
+    assert labels(opened(steps_of_products(), gpu=H100)) == ["Step", "Bound", "GPU busy"]
     assert "MFU" not in labels(opened(steps_of_products(**PRODUCT)))
 
 
 def test_without_launches_only_what_was_recorded_is_told(opened: Opened) -> None:
     profile = opened([kernel(GEMM, 100 * at, 50) for at in range(4)])
-    assert labels(profile) == ["Whole trace", "GPU busy"]
-    overview = profile.overview()
-    assert (overview.plain_ms, overview.gains_are_simulated, profile.fix_subsets()) == (None, False, None)
-    assert gains_base(overview) == "Gains in % are shares of the whole trace as recorded: 350.0 µs."
+    assert labels(profile) == ["Run", "GPU busy"]
+    assert profile.clock is not None and profile.fix_subsets() is None
+    assert gains_base(profile.clock) == "Gains are of one run: 350.0 µs (recorded)."
 
 
 def test_without_gpu_work_there_are_no_tiles(opened: Opened) -> None:
@@ -148,7 +143,7 @@ def test_the_page_has_tiles_subsets_and_the_path_only_where_they_can_be_simulate
         return PageData(page_bytes(profile.document(mode=mode)).decode()).header
 
     full, bare = (header(opened(events)) for events in (steps_of_products(), [kernel(GEMM, 0, 50)]))
-    assert [tile["table"] for tile in full["tiles"]] == ["bounds", "bounds", "timeline"]
+    assert [tile["table"] for tile in full["tiles"]] == ["step_time", "bounds", "breakdown"]
     assert full["criticalPath"]["kind"]["rows"] > 0
     assert bare["criticalPath"] is None
     assert "bounds" not in [table["name"] for table in bare["tables"]]
@@ -160,16 +155,16 @@ def test_the_page_has_tiles_subsets_and_the_path_only_where_they_can_be_simulate
 def test_a_given_step_time_is_the_plain_one(opened: Opened) -> None:
     profile = opened(steps_of_products(**PRODUCT), gpu=H100, step_ms=0.9)
     overview = profile.overview()
-    assert (overview.plain_ms, overview.plain_origin) == (pytest.approx(0.9), "given")
+    assert profile.clock is not None and (profile.clock.step_ms, profile.clock.source) == (pytest.approx(0.9), "given")
     assert overview.mfu_percent == pytest.approx(100 * 2 * SIZE**3 / 0.9e-3 / PEAK)
     (step, bound, busy, *_) = page_tiles(profile.document(), overview)
-    assert (step.value, step.note) == ("900.0 µs", "1.0 ms recorded")
-    assert (bound.value, bound.note) == ("Host-bound", "GPU nothing · host ≤ 499.0 µs")
-    assert busy.note == "44.4 % without profiler"
+    assert (step.value, step.note) == ("900.0 µs", "given · 1,000.0 µs recorded")
+    assert (bound.value, bound.note) == ("Host-bound", "host ≤ 499.5 µs · GPU nothing")
+    assert (busy.value, busy.note) == ("44.4 %", "400.0 µs of the step")
 
 
-def test_without_steps_the_run_begins_on_the_host_and_shares_of_it_are_not_compared(opened: Opened) -> None:
+def test_without_steps_the_run_begins_on_the_host(opened: Opened) -> None:
     events = [event for event in steps_of_products(2) if event["cat"] != "user_annotation"]
     profile = opened(events)
     whole, _, busy, *_ = page_tiles(profile.document(), profile.overview())
-    assert (whole.label, busy.note) == ("Whole trace without profiler", "as recorded")
+    assert (whole.label, busy.note) == ("Run", "0.8 ms of the run")

@@ -99,12 +99,12 @@ def host_bound(count: int = 3) -> list[dict[str, Any]]:
 
 
 def test_a_faster_gpu_wins_next_to_nothing_where_the_host_is_the_limit(opened: Opened) -> None:
-    """By the last kernel alone; of two calls before the last one the recording costs 1.1 µs each."""
+    """By the last kernel alone; without ops nothing tells what recording cost."""
     times = bounds_ms(opened(host_bound()))
     assert times["recorded"] == pytest.approx(0.218)
-    assert times["plain"] == pytest.approx(0.218 - 2 * 0.001125 - 0.0005625, abs=2e-6)
+    assert times["plain"] == pytest.approx(0.218)
     assert times["fast GPU"] == pytest.approx(times["plain"] - 0.010)
-    assert times["fast host"] == pytest.approx(0.003 + 3 * 0.010 + 2 * 0.001)
+    assert times["fast host"] == pytest.approx(3 * 0.010 + 2 * 0.001)
 
 
 def test_a_faster_host_wins_nothing_where_the_gpu_is_the_limit(opened: Opened) -> None:
@@ -113,7 +113,7 @@ def test_a_faster_host_wins_nothing_where_the_gpu_is_the_limit(opened: Opened) -
     events += [kernel(GEMM, 8 + 1002 * at, 1000, at + 1) for at in range(3)]
     times = bounds_ms(opened(events))
     assert times["recorded"] == pytest.approx(3.012)
-    assert times["fast host"] == pytest.approx(times["plain"], abs=0.006)
+    assert times["fast host"] == pytest.approx(times["plain"] - 0.008, abs=0.001), "its first launch has no latency"
     assert times["fast GPU"] == pytest.approx(0.033, abs=0.01)
 
 
@@ -197,8 +197,8 @@ def test_a_thread_that_waited_for_another_goes_on_after_it(opened: Opened) -> No
     ]
     own = graph(opened(events))
     handovers = np.flatnonzero(own.edge_kind == EDGE_KINDS.index("handover"))
-    # Calls begin 5, 60, 160 and 245 µs after the start: 1 → 2 and 2 → 1.
-    assert own.lag_ns[handovers].tolist() == pytest.approx([55_000, 85_000])
+    # Calls begin 5, 60, 160 and 245 µs after the start: 1 → 2 and 2 → 1. The run begins on thread 3, 2 µs before.
+    assert own.lag_ns[handovers].tolist() == pytest.approx([2_000, 55_000, 85_000])
 
 
 def steps_of(lengths: list[float], work_us: float) -> list[dict[str, Any]]:

@@ -6,17 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.what_if import Gain, StepModel
-from warplens.model.edits import CaptureGraph, StepChange
+from warplens.model.edits import StepChange
 from warplens.model.finding import Finding
-from warplens_run.base.units import format_ms
 
 SPREAD: Final = 0.2
 """A rule's estimate of the GPU time that a change saves is off by about this share; more than a bound is not saved."""
-
-LEAST_SHARE_MORE: Final = 0.001
-"""Of the step: less is not seen in the figures."""
 
 
 def with_step_gains(findings: Iterable[Finding], model: StepModel | None) -> list[Finding]:
@@ -30,17 +25,6 @@ def with_step_gains(findings: Iterable[Finding], model: StepModel | None) -> lis
         _simulated(finding, next(gains), model.step_ms) if finding.edits else _without_recording(finding, model)
         for finding in findings
     ]
-
-
-def with_latency_named(finding: Finding, bounds: StepBounds | None) -> Finding:
-    """Says why a graph wins more than the verdict has for a faster host, which still has the latency of launches."""
-    if bounds is None or not any(isinstance(edit, CaptureGraph) for edit in finding.edits):
-        return finding
-    more_ms = finding.gain_ms - max(0.0, bounds.saves_ms(bounds.fast_host_ms))
-    if more_ms < LEAST_SHARE_MORE * bounds.plain_ms:
-        return finding
-    more = f"{format_ms(more_ms)} more than a faster host would save, as a graph ends the latency of launches too"
-    return replace(finding, evidence=f"{finding.evidence}; {more}")
 
 
 def _without_recording(finding: Finding, model: StepModel) -> Finding:

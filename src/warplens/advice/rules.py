@@ -8,7 +8,7 @@ from typing import Final
 from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules, serving_rules
 from warplens.advice.explanations import EXPLANATIONS
 from warplens.advice.figures import Check, TraceFigures
-from warplens.advice.gains import with_latency_named, with_step_gains
+from warplens.advice.gains import with_step_gains
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.what_if import StepModel
@@ -89,7 +89,7 @@ def find(
     findings += _findings_of_others(figures)
     kept = [finding for finding in findings if finding.code in WITHOUT_GAIN or _gains(finding, min_gain_percent)]
     small = [finding for finding in findings if finding not in kept and any(map(saves_host_time, finding.edits))]
-    simulated = [with_latency_named(finding, bounds) for finding in with_step_gains([*kept, *small], model)]
+    simulated = with_step_gains([*kept, *small], model)
     # A few launches less can win more of the step than their kernels take.
     return ranked([
         finding

@@ -1,219 +1,193 @@
-"""The verdict: one sentence on what limits the time, and on where it goes."""
+"""The verdict: two short sentences on what limits one step and where it goes, as sure as the clock that it is of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple
 
-import polars as pl
-
-from warplens.advice.figures import TAKING_TURNS, TraceFigures
-from warplens.advice.limits import (
-    COMMUNICATION,
-    GPU,
-    HOST,
-    NOT_THE_HOST,
-    STREAMS,
-    is_host_bound,
-    is_mostly_earlier,
-    limits,
-    savings_ms,
-)
-from warplens.advice.rows import CategoryRow
-from warplens.advice.serving_verdict import serving_sentence
-from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, THRESHOLDS
+from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, limits, savings_ms
+from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT
 from warplens.analyses.graph.bounds import StepBounds
-from warplens.analyses.workspace import COMMUNICATION as COMMUNICATION_KERNELS
-from warplens.categories import OTHER
-from warplens.model.finding import Finding
-from warplens.model.idle_causes import DEPENDENCY, KIND_OF_CAUSE, LAUNCHING, SHORT_GAPS, UNKNOWN, largest_cause
-from warplens.model.iteration_marks import parse_mark
-from warplens.model.table import Table
-from warplens_run.base.units import format_short_ms, listed
+from warplens.analyses.graph.breakdown import (
+    AFTER,
+    BEFORE,
+    BUSY,
+    EXPOSED_COMMUNICATION,
+    EXPOSED_COPIES,
+    IDLE,
+)
+from warplens.analyses.graph.host_work import NO_NAME
+from warplens.model.answer import CANNOT_TELL, SIMULATED, Part, Saving
+from warplens.model.clock import ESTIMATED, MEASURED, Clock
+from warplens_run.base.units import listed
 
-Findings: TypeAlias = Callable[[], Sequence[Finding]]
-SYNC: Final = "host sync"
-BECAUSE: Final = {
-    "host busy": "the host is still preparing the next launch",
-    SYNC: "the host waits for the GPU before it continues",
-    "memory allocation": "the host is allocating memory",
-    "kernel loading": "the host is loading kernels",
-    "data loading": "the host waits for data",
-    LAUNCHING: "launches take long",
-    DEPENDENCY: "launched work waits for other streams, copies or events",
-    SHORT_GAPS: "of many short gaps between kernels",
-    TAKING_TURNS: "one GPU works after the other",
+REMOVING: Final = {
+    GPU: "all GPU time",
+    HOST: "all host time",
+    COMMUNICATION: "all communication",
+    STREAMS: "all waits between streams",
 }
-FASTER: Final = {
-    GPU: "a faster GPU",
-    HOST: "a faster host",
-    COMMUNICATION: "free communication",
-    STREAMS: "no waits between streams",
+HOST_SIDE: Final = (BEFORE, IDLE, AFTER)
+NO_DURATIONS: Final = "Cannot tell: every GPU event of this trace lasts 0 ns."
+CAPTURED_SHARE: Final = 0.5
+"""A recording that is mostly the capture of graphs is a capture."""
+CAPTURED: Final = (
+    "A capture of CUDA or HIP graphs, which takes {share:.0f} % of the recording. "
+    "Record their replay to see where the time of a step goes."
+)
+NAMED_SHARE: Final = 0.05
+"""Of the step: a smaller cause is not named in the verdict."""
+
+WITHOUT_GPU: Final = {
+    "truncated": "Cannot tell: no GPU work in the readable part of this trace.",
+    "damaged": "Cannot tell: no GPU work in the readable part of this trace.",
+    "regions_only": "Regions inside kernels, warp by warp: the table regions has their times; no GPU time is recorded.",
+    "chrome": "Cannot tell: nothing in this Chrome trace is named after a GPU.",
+    "other_accelerator": "No GPU work: this trace is of another accelerator, and only its host side is reported.",
+    "counters_only": "Hardware counters of kernels, but no times of GPU work: the table counters has them by kernel.",
+    "launches_only": "Cannot tell: this trace has only the host side of a program that uses a GPU.",
+    "no_cuda": "Cannot tell: this trace has only ranges of the host.",
 }
-SYNCHRONISING: Final = "WL301"
-IDLE_RULES: Final = ("WL101", "WL104", "WL107", "WL108", "WL109", SYNCHRONISING, "WL303", "WL304", "WL601")
-"""What the rules on idle time of the GPU find."""
-ALL_PERCENT: Final = 99.0
-EARLIER_SHARE: Final = 0.05
-"""From this share of the time on, waits for work from before the recording are named."""
+"""The first of these that a trace's notes have."""
 
 
-def verdict(tables: Mapping[str, Table], bounds: StepBounds | None = None, findings: Findings = list) -> str:
-    """With the `bounds` of the step, what limits it; without, what the GPU's busy and idle time suggests.
-
-    The `findings`, largest gain first, say whether the host prepares work late because it waited for the GPU.
-    """
-    figures = TraceFigures(tables, bounds=bounds)
-    if not figures.measures:
-        return _without_gpu(tables["quality"])
-    if not figures.has_gpu:
-        return "No GPU time: every GPU event of this trace lasts 0 ns."
-    limit = _by_busy_time(figures) if bounds is None else _by_bounds(figures, bounds, findings)
-    return f"{served} {limit}" if (served := serving_sentence(tables)) else limit
+class Verdict(NamedTuple):
+    text: str
+    certainty: str
 
 
-def _by_bounds(figures: TraceFigures, bounds: StepBounds, findings: Findings) -> str:
-    """`Host-bound: 21.4 ms a step; a faster GPU would save 0.2 ms, a faster host up to 15.6 ms; …`."""
-    limiting, savings = limits(bounds), _savings(bounds, limits(bounds))
-    about, whole = "about " if bounds.is_estimated else "", _amount(bounds.plain_ms, bounds)
-    earlier = _amount(bounds.earlier_ms, bounds)
-    if is_mostly_earlier(bounds):
-        return f"Mostly idle: {earlier} of {about}{whole} are waits for work from before the recording; {savings}."
-    of = f"a {_step_name(figures)}" if figures.has_steps else "in all"
-    if bounds.earlier_ms > EARLIER_SHARE * bounds.plain_ms:
-        of += f", {earlier} of it behind earlier work"
-    return f"{bound_name(limiting)}: {about}{whole} {of}; {savings}{_more(figures, limiting, findings)}."
+def verdict(
+    clock: Clock | None,
+    parts: Sequence[Part],
+    bounds: StepBounds | None,
+    saved: Sequence[Saving],
+    quality: Collection[str],
+    captured: float = 0.0,
+    has_events: bool = False,
+) -> Verdict:
+    """`saved`: what the bounds allow at most; `quality`: the codes of what the trace lacks; `captured`: the share of
+    the recording in which graphs are captured; `has_events`: whether there are GPU events, if of no length."""
+    if clock is None:
+        return Verdict(_without_gpu(quality, has_events), CANNOT_TELL)
+    if captured >= CAPTURED_SHARE:
+        return Verdict(CAPTURED.format(share=100 * captured), MEASURED)
+    if bounds is None:
+        return _as_recorded(clock, parts)
+    text = _by_bounds(clock, parts, bounds, {saving.of: saving.at_most_ms for saving in saved})
+    return Verdict(text, ESTIMATED if clock.source == ESTIMATED else SIMULATED)
 
 
-def bound_name(limiting: tuple[str, ...]) -> str:
+def bound_name(limiting: Sequence[str]) -> str:
     """What limits a step in a word or two: `GPU-bound`."""
     if not limiting:
         return "Balanced"
-    if limiting == (STREAMS,):
+    if tuple(limiting) == (STREAMS,):
         return "Bound by waits between streams"
     if len(limiting) == 1:
         return f"{limiting[0][0].upper()}{limiting[0][1:]}-bound"
     return f"Mixed, {listed([f'{part}-' for part in limiting[:-1]] + [f'{limiting[-1]}-bound'])}"
 
 
-def _savings(bounds: StepBounds, limiting: tuple[str, ...]) -> str:
-    """What does not limit the step comes first, for comparison; of several that do, the largest."""
+def savings(clock: Clock, bounds: StepBounds) -> tuple[Saving, ...]:
+    """What each would save at most, the most first; of the host, of the longest step that fits."""
     saved = savings_ms(bounds)
-    others = [part for part in (GPU, HOST) if part not in limiting and len(limiting) < 2]
-    amounts = [(part, _amount(saved[part], bounds)) for part in others]
-    amounts += [(part, f"up to {_amount(saved[part], bounds)}") for part in limiting]
-    alone, verbs = "" if limiting or is_mostly_earlier(bounds) else " alone", (" would save", *[""] * len(amounts))
-    return ", ".join(
-        f"{FASTER[part]}{alone}{verb} {amount}" for (part, amount), verb in zip(amounts, verbs, strict=False)
-    )
+    saved[HOST] = max(saved[HOST], clock.high_ms - bounds.fast_host_ms)
+    return tuple(Saving(of, max(0.0, ms)) for of, ms in saved.items())
 
 
-def _amount(ms: float, bounds: StepBounds) -> str:
-    """What is saved, in the unit of the step's time."""
-    nothing, text = (format_short_ms(value, bounds.plain_ms) for value in (0.0, max(0.0, ms)))
-    return "nothing" if text == nothing else text
+def _by_bounds(clock: Clock, parts: Sequence[Part], bounds: StepBounds, saved: dict[str, float]) -> str:
+    """`Host-bound. Removing all host time would save up to 26.7 ms of 39.6 (31 to 52, estimated).`"""
+    earlier_ms = sum(part.time_ms for part in parts if part.cause == "earlier work")
+    if 2 * earlier_ms > clock.step_ms:
+        return f"Mostly waiting. {_of(clock, earlier_ms)} are waits for work from before the recording."
+    limiting = limits(bounds)
+    name = bound_name(limiting)
+    if not limiting:
+        least = max(saved[GPU], saved[HOST])
+        return f"{name}. Neither a faster GPU nor a faster host alone would save more than {_at_most(clock, least)}."
+    if HOST in limiting and GPU not in limiting:
+        doing = _largest(parts, lambda part: part.cause.startswith("host: "))
+        if doing is not None and doing.percent >= 100 * NAMED_SHARE and NO_NAME not in doing.cause:
+            name += f": {_named(doing)} takes {clock.of_step(doing.time_ms)}"
+        return f"{name}. Removing all host time would save up to {_at_most(clock, saved[HOST])}."
+    if limiting[0] == COMMUNICATION:
+        return f"{name}. {_removing(clock, (COMMUNICATION, *limiting[1:]), saved)}."
+    if GPU in limiting:
+        working = _largest(parts, lambda part: part.part == BUSY)
+        others = [part for part in limiting if part != GPU]
+        if others or working is None:
+            return f"{name}. {_removing(clock, limiting, saved)}."
+        host = f"removing all host time would save {_amount(clock, saved[HOST])}"
+        return f"{name}. {_taking(working)} {_of(clock, working.time_ms)}; {host}."
+    return f"{name}. {_removing(clock, limiting, saved)}."
 
 
-def _more(figures: TraceFigures, limiting: tuple[str, ...], findings: Findings) -> str:
-    """Why the GPU waits where the host limits the step; what it does where it is the limit itself.
-
-    A host that waits for the GPU has no launches ahead of it afterwards: what it prepares then is idle time of the
-    same wait, as the simulated step without the wait shows.
-    """
-    if HOST in limiting:
-        times = ((idle.cause, idle.percent_of_idle) for idle in figures.idle_causes if idle.cause not in NOT_THE_HOST)
-        cause = largest_cause(times)
-        if KIND_OF_CAUSE.get(cause) == "launch" and any(idle.cause == SYNC for idle in figures.idle_causes):
-            first = next((finding.code for finding in findings() if finding.code in IDLE_RULES), "")
-            cause = SYNC if first == SYNCHRONISING else cause
-        is_idle = figures.percent("idle") >= THRESHOLDS.idle_percent and cause
-        return f"; the GPU is idle mostly because {BECAUSE[cause]}" if is_idle else ""
-    is_told = GPU in limiting and COMMUNICATION not in limiting and not _has_phases(figures)
-    return f"; {_top_category(figures)}" if is_told else ""
+def _removing(clock: Clock, limiting: Sequence[str], saved: dict[str, float]) -> str:
+    """The first of several with the step."""
+    first, *others = limiting
+    text = f"Removing {REMOVING[first]} would save up to {_at_most(clock, saved[first])}"
+    return text + "".join(f", {REMOVING[part]} up to {clock.of_step(saved[part])}" for part in others)
 
 
-def _step_name(figures: TraceFigures) -> str:
-    """Passes of a served model are its steps, unless the program marks others."""
-    names = figures.frame("steps")["name"].head(1).to_list()
-    return "pass" if names and parse_mark(names[0]) is not None else "step"
-
-
-def _has_phases(figures: TraceFigures) -> bool:
-    """Prefill and decode do different work: what takes most of both together says nothing of either."""
-    phases = figures.tables.get("serving_phases")
-    return phases is not None and phases.frame.height > 1
-
-
-def _by_busy_time(figures: TraceFigures) -> str:
-    idle, exposed = figures.percent("idle"), figures.percent("exposed_communication")
+def _as_recorded(clock: Clock, parts: Sequence[Part]) -> Verdict:
+    """The step cannot be simulated: shares are told, and what they are not known to be due to."""
+    exposed = sum(part.percent for part in parts if part.part == EXPOSED_COMMUNICATION)
+    idle = sum(part.percent for part in parts if part.part in HOST_SIDE)
     if idle >= IDLE_BOUND_PERCENT:
-        if figures.main_idle_cause == UNKNOWN:
-            return f"Mostly idle: the GPU is idle {idle:.1f} % of the time, and this trace does not record why."
-        name = "Host-bound" if is_host_bound(figures) else "Mostly idle"
-        cause = BECAUSE[figures.main_idle_cause]
-        return f"{name}: the GPU is idle {idle:.1f} % of the time, mostly because {cause}."
+        idle_ms = sum(part.time_ms for part in parts if part.part in HOST_SIDE)
+        why = f" {clock.reason[0].upper()}{clock.reason[1:]}." if clock.reason else ""
+        return Verdict(f"Cannot tell what limits it: no GPU works in {_of(clock, idle_ms)}.{why}", CANNOT_TELL)
+    largest = _largest(parts, lambda part: part.part in (BUSY, EXPOSED_COPIES, EXPOSED_COMMUNICATION))
     if exposed >= COMMUNICATION_BOUND_PERCENT:
-        return f"Communication-bound: {exposed:.1f} % of the time is exposed communication."
-    top, percent = _largest_category(figures), figures.percent("busy")
-    taken = min(percent, percent * _share_of_busy(figures, top))
-    busy = f"the GPU is busy {percent:.1f} % of the time"
-    return f"GPU-bound: {busy}; {_taking(top)} {taken:.1f} % of it{_in_graphs(figures)}."
+        ms = sum(part.time_ms for part in parts if part.part == EXPOSED_COMMUNICATION)
+        return Verdict(f"Communication-bound. Exposed communication takes {_of(clock, ms)}.", clock.certainty)
+    assert largest is not None
+    return Verdict(f"GPU-bound. {_taking(largest)} {_of(clock, largest.time_ms)}.", clock.certainty)
 
 
-def _top_category(figures: TraceFigures) -> str:
-    """In the unit of the step's time, whose part it is."""
-    assert figures.bounds is not None
-    top = _largest_category(figures)
-    taken_ms = min(figures.bounds.plain_ms, _share_of_busy(figures, top) * figures.base.measures_ms["busy"])
-    return f"{_taking(top)} {_amount(taken_ms, figures.bounds)} of it{_in_graphs(figures)}"
+def _of(clock: Clock, ms: float) -> str:
+    """`26.7 of 39.6 ms a step (31 to 52, estimated)`: a part, the step, and how sure the step is."""
+    number, _, unit = clock.of_step(max(0.0, ms)).rpartition(" ")
+    a_step = {"run": "of the run"}.get(clock.whole, f"a {clock.whole}")
+    if clock.is_wide:
+        return f"{number} {unit} of {clock.amount} {a_step} ({clock.source})"
+    whole = clock.of_step(clock.step_ms)
+    amount = f"{number} of {whole}" if whole.endswith(f" {unit}") else f"{number} {unit} of {whole}"
+    return f"{amount} {a_step} ({clock.sure})"
 
 
-def _largest_category(figures: TraceFigures) -> CategoryRow:
-    """Communication is not what a GPU is busy with where it is not the limit: it runs beside computation."""
-    computing = (category for category in figures.categories if category.kernel_category != COMMUNICATION_KERNELS)
-    return next(computing, figures.categories[0])
+def _at_most(clock: Clock, ms: float) -> str:
+    """A bound: of the longest step that fits, so beside the interval and not beside the point."""
+    if clock.sure == clock.source:
+        return _of(clock, ms)
+    whole = f"a {clock.whole}" if clock.whole != "run" else "a run"
+    unit = clock.of_step(clock.step_ms).rpartition(" ")[2]
+    return f"{clock.of_step(max(0.0, ms))} of {whole} of {clock.interval} {unit} ({clock.source})"
 
 
-def _share_of_busy(figures: TraceFigures, category: CategoryRow) -> float:
-    """Streams that run at once make more kernel time than there is busy time, which the category is a part of."""
-    devices = figures.frame("timeline").filter((pl.col("device") != "all") & (pl.col("measure") == "busy"))
-    busy_us = 1e3 * float(devices["time_ms"].sum())
-    kernel_us = float(figures.frame("kernel_categories")["total_us"].sum())
-    return category.percent / 100 * max(1.0, kernel_us / busy_us if busy_us else 1.0)
+def _amount(clock: Clock, ms: float) -> str:
+    text = clock.of_step(ms)
+    return "nothing" if text == clock.of_step(0.0) else f"up to {text}"
 
 
-def _taking(category: CategoryRow) -> str:
-    if category.kernel_category == OTHER:
-        return "kernels of no known category take"
-    return f"{category.kernel_category} takes"
+def _taking(part: Part) -> str:
+    return "Kernels of no known category take" if part.cause == "Other" else f"{part.cause} takes"
 
 
-def _in_graphs(figures: TraceFigures) -> str:
-    """Inside graphs there are no ops to book time on; the reader should know why most rows say GraphLaunch."""
-    frame = figures.frame("launch_categories")
-    inside, whole = float(frame.filter("is_graph")["total_us"].sum()), float(frame["total_us"].sum())
-    percent = 100 * inside / whole if whole else 0.0
-    if percent < THRESHOLDS.graph_percent:
-        return ""
-    return f"; {'all' if percent > ALL_PERCENT else 'most'} GPU work is inside graph launches"
+def _named(part: Part) -> str:
+    """What the host does and where, in the words of the table."""
+    cause = part.cause.removeprefix("host: ")
+    return f"{cause} ({part.place})" if part.place and part.place != cause else cause
 
 
-def _without_gpu(quality: Table) -> str:
+def _largest(parts: Sequence[Part], holds: Callable[[Part], bool]) -> Part | None:
+    return max(filter(holds, parts), key=lambda part: part.time_ms, default=None)
+
+
+def _without_gpu(codes: Collection[str], has_events: bool) -> str:
     """Not the same: a run without a GPU, one whose GPU was not recorded, a file whose rest is lost, and one whose kinds
     are guessed."""
-    codes = set(quality.frame["code"].to_list())
-    if codes & {"truncated", "damaged"}:
-        return "No GPU work in the readable part of this trace."
-    if "regions_only" in codes:
-        return "Regions inside kernels, warp by warp: the table regions has their times; no GPU time is recorded."
-    if "chrome" in codes:
-        return "No GPU work recognised: nothing in this Chrome trace is named after a GPU."
-    if "other_accelerator" in codes:
-        return "No GPU work: this trace is of another accelerator, and only its host side is reported."
-    if "counters_only" in codes:
-        return "Hardware counters of kernels, but no times of GPU work: the table counters has them by kernel and op."
-    if "launches_only" in codes:
-        return "No GPU work recorded: this trace has only the host side of a program that uses a GPU."
-    if "no_cuda" in codes:
-        return "No GPU work recorded: this trace has only ranges of the host."
-    return "CPU only: this trace has no GPU work."
+    for wanted, text in WITHOUT_GPU.items():
+        if wanted in codes:
+            return text
+    return NO_DURATIONS if has_events else "CPU only: this trace has no GPU work."

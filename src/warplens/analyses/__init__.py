@@ -92,6 +92,8 @@ UNIT_TABLES: Final = later("warplens.analyses.units.unique", "unique", "unique_k
 SEQUENCE_TABLES: Final = later("warplens.analyses.work.op_sequences", "op_sequences")
 EVENT_TABLES: Final = later("warplens.analyses.page.event_tables", "gpu_events", "host_events", "call_tree")
 GRAPH_TABLES: Final = {
+    **later("warplens.analyses.graph.clock", "step_time"),
+    **later("warplens.analyses.graph.breakdown", "breakdown"),
     **later("warplens.analyses.graph.bounds", "bounds"),
     **later("warplens.analyses.graph.critical_path", "critical_path"),
     **later("warplens.analyses.graph.path_sums", "critical_path_sums"),

@@ -8,10 +8,12 @@ from typing import Final, Protocol
 
 import polars as pl
 
+from warplens.model.answer import AnsweredFinding
+from warplens.model.clock import MEASURED, Clock
 from warplens.model.edits import Edit
 from warplens.model.table import Column, Table
 from warplens.model.targets import Target
-from warplens_run.base.units import format_bytes, format_ms
+from warplens_run.base.units import format_bytes, format_ms, format_short_ms
 
 LEAST_STEP_PERCENT: Final = 1.0
 """A smaller part of a step is within the spread from one step to the next."""
@@ -177,3 +179,49 @@ def finding_targets(findings: Iterable[Finding]) -> list[tuple[Target, ...]]:
 def evidence_targets(findings: Iterable[Finding]) -> list[tuple[Target, ...]]:
     """What each row of the table `evidence` points at."""
     return [row.targets for finding in ranked(findings) for row in finding.rows]
+
+
+def answered(
+    finding: Finding, clock: Clock | None, certainty: str, at_most_ms: float = float("inf")
+) -> AnsweredFinding:
+    """A finding as the Answer has it; no gain exceeds the bound `at_most_ms`."""
+    proved = finding.proved_gain_ms is not None
+    return AnsweredFinding(
+        code=finding.code,
+        title=finding.title,
+        gain=gain_text(finding, clock, at_most_ms),
+        place=finding.place,
+        advice=finding.advice,
+        certainty=MEASURED if proved else certainty,
+        gain_ms=finding.gain_ms,
+        low_ms=None if finding.bound else finding.gain_low_ms,
+        high_ms=min(at_most_ms, upper_ms(finding)),
+        is_upper_bound=finding.bound,
+        proof=_proof(finding),
+    )
+
+
+def gain_text(finding: Finding, clock: Clock | None = None, at_most_ms: float = float("inf")) -> str:
+    """`12.6 ms (10.1 to 15.1)`, `≤ 9.4 ms`; empty without a gain."""
+    if is_only_gpu_time(finding):
+        return f"≤ {format_ms(finding.gpu_gain_ms)} of GPU time"
+    if finding.gain_ms <= 0:
+        return f"{'≤ ' * finding.bound}{format_bytes(finding.gain_bytes)} of memory" if finding.gain_bytes else ""
+    whole = clock.step_ms if clock else finding.gain_ms
+    high = min(at_most_ms, upper_ms(finding))
+    if finding.bound or not finding.gain_high_ms:
+        return f"≤ {format_short_ms(high, whole)}"
+    gain, low, most = (format_short_ms(ms, whole) for ms in (finding.gain_ms, finding.gain_low_ms, high))
+    return f"{gain} ({low.rpartition(' ')[0] or low} to {most.rpartition(' ')[0] or most})"
+
+
+def upper_ms(finding: Finding) -> float:
+    """The most that it may win: of a bound the bound itself, at the slowest host that fits."""
+    return max(finding.gain_ms, finding.gain_high_ms)
+
+
+def _proof(finding: Finding) -> str:
+    if finding.proved_gain_ms is None:
+        return ""
+    won = format_ms(finding.proved_gain_ms) if finding.proved_gain_ms > 0 else "does not help"
+    return f"proved on {finding.proved_on}: {won}"

@@ -57,7 +57,8 @@ def render_comparison(
     The sources are the words that name both sides in a command.
     """
     tables = {table.name: table for table in document.tables}
-    head = [line for label, text in document.facts.items() for line in _labelled(label, text, width)]
+    said = {"verdict": document.answer.verdict, **document.facts}
+    head = [line for label, text in said.items() for line in _labelled(label, text, width)]
     tail = _labelled("wrote", ", ".join(written), width) if written else []
     tail = [("", "none"), *tail, *_next(tables, sources, width)]
     room = SCREEN - len(head) - len(tail)

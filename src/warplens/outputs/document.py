@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from warplens.model.answer import Answer
 
 if TYPE_CHECKING:
     from warplens.model.call_paths import CallPaths
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from warplens.model.targets import Target
 
 
+NO_ANSWER: Final = Answer("", (), "")
+"""Of what is only written down again, such as a tree that another file has."""
 DocumentKind = Literal["report", "diff", "gantt", "paths", "job", "kernel_trace", "kernel_code", "layout"]
 """A trace, two of something, a chart, sums without a timeline, ranks, traced launches, compiled kernels, layouts."""
 
@@ -60,10 +64,9 @@ class Extras(NamedTuple):
 
 @dataclass(frozen=True)
 class Document:
-    """The tables of what was opened plus the facts about it (device, format …), ready to be written.
+    """The Answer and the tables of what was opened plus the facts about it (device, format …), ready to be written.
 
-    `extras` is a function, because only one output needs what it costs. `headline` says in a few parts what it is:
-    device, format, size.
+    `extras` is a function, because only one output needs what it costs.
     """
 
     title: str
@@ -73,7 +76,7 @@ class Document:
     extras: Callable[[], Extras] | None = None
     kind: DocumentKind = "report"
     """What it is; the registry of outputs has a page for each kind."""
-    headline: Sequence[str] = ()
+    answer: Answer = NO_ANSWER
     page: Callable[[], object] | None = None
     """What the pages of kernels show instead of tables: traced launches, compiled kernels, or layouts of tiles."""
     paths: Callable[[], CallPaths] | None = None

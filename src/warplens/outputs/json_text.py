@@ -8,6 +8,7 @@ from warplens.outputs.tabular import explained
 from warplens_run.base.printable import encodable
 
 if TYPE_CHECKING:
+    from warplens.model.answer import Answer
     from warplens.model.table import Column, Table
     from warplens.outputs.document import Document
 
@@ -34,10 +35,27 @@ def json_bytes(document: Document) -> bytes:
         "warplens": {"version": _version()},
         "title": encodable(document.title),
         "source": encodable(document.source),
+        "answer": to_encodable(document.answer),
         "facts": {encodable(name): encodable(value) for name, value in document.facts.items()},
         "tables": {table.name: _table(table) for table in document.tables},
     }
     return msgspec.json.encode(whole) + b"\n"
+
+
+def to_encodable(answer: Answer) -> object:
+    """The Answer as JSON has it: texts that can be encoded, numbers rounded as the tables' are."""
+    import msgspec
+
+    def cleaned(value: object) -> object:
+        if isinstance(value, str):
+            return encodable(value)
+        if isinstance(value, float):
+            return round(value, 6)
+        if isinstance(value, dict):
+            return {name: cleaned(each) for name, each in value.items()}
+        return [cleaned(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+    return cleaned(msgspec.to_builtins(answer))
 
 
 def _table(table: Table) -> dict[str, Any]:

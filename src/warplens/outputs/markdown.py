@@ -26,6 +26,8 @@ _LINE_START = re.compile(r"^[-+=#]")
 def markdown_bytes(document: Document) -> bytes:
     """The whole document; rows beyond `MAX_ROWS` of a table are counted, not shown."""
     lines = [f"# {escape(document.title)}", "", f"Source: {escape(document.source)}", ""]
+    if document.answer.verdict:
+        lines += [f"**{escape(document.answer.verdict)}**", ""]
     if document.facts:
         lines += [f"- **{escape(name)}**: {escape(value)}" for name, value in document.facts.items()]
         lines.append("")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import PurePath
 
 import msgspec
 import polars as pl
 
+from warplens.model.clock import Clock
 from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.outputs.cells import cell_texts
 from warplens_run.base.printable import clean
 from warplens_run.base.text import cell_width, elide, fold
-from warplens_run.base.units import format_bytes, format_count, format_ms, format_percent
+from warplens_run.base.units import format_bytes, format_count, format_ms, format_percent, plural
 
 Line = tuple[str, str]
 MAX_HOLDERS = 3
@@ -24,7 +26,8 @@ LEAST_HOLDER_PERCENT = 1.0
 """Who holds less of the memory is in the table only: the summary fits one screen."""
 NOT_ALLOCATED = ("cache", "fragmentation")
 """Categories of `memory_peak` that are reserved and not allocated."""
-MAX_KERNELS = 6
+MAX_CATEGORIES = 9
+MAX_KERNELS = 5
 MAX_KERNEL_LINES = 9
 MAX_NAME_LINES = 3
 NARROW = 70
@@ -32,6 +35,15 @@ NARROW = 70
 NAME_ROOM = 30
 OP_ROOM = 30
 WAITS = "waits mostly for"
+
+
+class CategoryShare(msgspec.Struct, frozen=True):
+    """A row of `kernel_categories`."""
+
+    kernel_category: str
+    count: int
+    total_us: float
+    percent: float
 
 
 class KernelTime(msgspec.Struct, frozen=True):
@@ -72,9 +84,43 @@ class StalledLine(msgspec.Struct, frozen=True):
     kernel_short: str
 
 
-def kernel_list(kernels: Table, width: int) -> list[Line]:
+def category_list(categories: Table, width: int) -> list[Line]:
+    rows = categories.records(CategoryShare)
+    if not rows:
+        return []
+    shown, rest = rows[:MAX_CATEGORIES], rows[MAX_CATEGORIES:]
+    if rest:
+        shown.append(_together(rest))
+    longest = max(row.percent for row in shown)
+    room = width - 70 if width >= 78 else 0  # of bars, for which a narrow screen has none
+    header = f"{'GPU time by kernel category':<{28 + (room + 2 if room else 0)}}    share         time    events"
+    lines: list[Line] = [("", "none"), (header, "bold")]
+    for row in shown:
+        length = f"  {bar(100 * row.percent / max(longest, 1e-9), room)}" if room else ""
+        name = elide(row.kernel_category, 28)
+        time = format_ms(row.total_us / 1e3)
+        numbers = f"{row.percent:6.1f}%  {time:>11}  {format_count(row.count):>8}"
+        lines.append((f"{name:<28}{length}  {numbers}", "none"))
+    return lines
+
+
+def _together(categories: Sequence[CategoryShare]) -> CategoryShare:
+    return CategoryShare(
+        plural(len(categories), "more category", "more categories"),
+        sum(category.count for category in categories),
+        sum(category.total_us for category in categories),
+        sum(category.percent for category in categories),
+    )
+
+
+def kernel_list(kernels: Table, width: int, clock: Clock | None = None) -> list[Line]:
+    """Of one step, where there is a clock: its shares are then of the step."""
     keys = ["kernel_short", "op"]
-    frame = kernels.frame.group_by(keys).agg(pl.col("total_us", "count", "percent").sum())
+    frame = kernels.frame
+    if clock is not None:
+        own = pl.col("step_us" if clock.steps else "total_us") / max(1, clock.steps)
+        frame = frame.with_columns(own.alias("total_us"), (own / 10 / clock.step_ms).alias("percent"))
+    frame = frame.group_by(keys).agg(pl.col("total_us", "count", "percent").sum())
     frame = frame.sort("total_us", *keys, descending=[True, False, False]).head(MAX_KERNELS)
     rows = records(frame, KernelTime)
     # Where no launch is recorded, as in a profile of single kernels, every row would say so.

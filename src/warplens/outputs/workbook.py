@@ -148,7 +148,12 @@ def _text(text: str) -> str:
 
 
 def _about(document: Document) -> Table:
-    rows = [("title", document.title), ("source", document.source), *document.facts.items()]
+    rows = [
+        ("title", document.title),
+        ("source", document.source),
+        ("verdict", document.answer.verdict),
+        *document.facts.items(),
+    ]
     for table in document.tables:
         rows += [(f"note on {table.name}", note) for note in table.notes]
         if len(table) > MAX_ROWS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path, PurePath
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +19,7 @@ from warplens.analyses.trees.rates import EXCLUSIVE
 from warplens.categories import OTHER, load_categorizer
 from warplens.hardware import Gpu
 from warplens.model.call_paths import CallPaths
+from warplens.model.clock import MEASURED
 from warplens.model.measured import STALL_MEANINGS
 from warplens.model.trace import Device, Meta
 from warplens.model.tree import Tree
@@ -45,6 +47,8 @@ class PathsProfile(TablesOnDemand):
     """
 
     contains = "sums by call path"
+    kind = "sums"
+    worth_a_look = ("stalls", "regions", "counter_instructions", "scopes", "counters")
 
     def __init__(
         self,
@@ -94,9 +98,18 @@ class PathsProfile(TablesOnDemand):
 
         return measured(self.workspace)
 
-    def verdict(self) -> str:
+    def _conclusion(self) -> tuple[str, str]:
         """Where the time goes and, where samples have lines, what warps wait for most."""
-        return " ".join(filter(None, [self._time(), self._most_stalled()]))
+        return " ".join(filter(None, [self._time(), self._most_stalled()])), MEASURED
+
+    def _headline(self) -> tuple[str, ...]:
+        return headline(self.meta, self._device_line())
+
+    def _next(self) -> tuple[str, ...]:
+        return (f"warplens tree {quote(self.source)}", *super()._next())
+
+    def _device_line(self) -> str:
+        return ", ".join(dict.fromkeys(self._device_name(device) for device in self.meta.devices)) or NO_DEVICE
 
     def _most_stalled(self) -> str:
         """The line of a kernel with most waits, and the first of their reasons."""
@@ -136,8 +149,7 @@ class PathsProfile(TablesOnDemand):
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables with the facts about the file, as the outputs take them."""
         meta = self.meta
-        devices = dict.fromkeys(self._device_name(device) for device in meta.devices)
-        facts = {"verdict": self.verdict(), "device": ", ".join(devices) or NO_DEVICE}
+        facts = {"device": self._device_line()}
         facts |= {"format": meta.format, "content hash": meta.content_hash, **meta.facts}
         return Document(
             title=f"Warplens report: {Path(meta.source).name}",
@@ -146,6 +158,6 @@ class PathsProfile(TablesOnDemand):
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             kind="paths",
             extras=lambda: Extras(command=command),
-            headline=headline(meta, facts),
+            answer=self.answer(),
             paths=self.call_paths if tables is None else None,
         )

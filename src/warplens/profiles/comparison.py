@@ -30,6 +30,7 @@ from warplens.analyses.roofline.costing import COSTED, costing
 from warplens.analyses.roofline.tables import cost_coverage
 from warplens.analyses.roofline.utilization import flop_of_calls
 from warplens.hardware import Gpu
+from warplens.model.clock import MEASURED
 from warplens.model.table import Table
 from warplens.model.tree import Tree, build_tree
 from warplens.outputs import Document, Extras
@@ -72,6 +73,7 @@ class Comparison(TablesOnDemand):
     """
 
     contains = "a comparison"
+    kind = "diff"
 
     def __init__(
         self, tables: Mapping[str, TableSource], sides: Sides, facts: Callable[[Comparison], dict[str, str]]
@@ -101,9 +103,9 @@ class Comparison(TablesOnDemand):
         """The GPU of both; None where it is unknown or where they differ."""
         return self._sides.hardware
 
-    def verdict(self) -> str:
+    def _conclusion(self) -> tuple[str, str]:
         """A few sentences: which is faster, by how much, and where that comes from."""
-        return self.facts()["verdict"]
+        return self.facts()["verdict"], MEASURED
 
     def facts(self) -> dict[str, str]:
         """What belongs on top of a report: the verdict, what was compared, how much of it matched, the noise."""
@@ -129,10 +131,11 @@ class Comparison(TablesOnDemand):
         return Document(
             title=f"Warplens comparison: {names[0]} and {names[1]}",
             source=self.source,
-            facts=self.facts(),
+            facts={name: text for name, text in self.facts().items() if name != "verdict"},
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             kind="diff",
             extras=lambda: self._extras(command),
+            answer=self.answer(),
         )
 
     def _extras(self, command: str) -> Extras:

@@ -65,27 +65,30 @@ def device_names(trace: Trace) -> list[str]:
     return [f"{names.count(name)} × {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
 
 
-def trace_facts(work: Workspace, verdict: str, shares_of: str, step_time: str = "") -> dict[str, str]:
+def trace_facts(work: Workspace) -> dict[str, str]:
     """The facts about a file that belong on top of every report."""
     meta = work.trace.meta
-    facts = {"verdict": verdict, "device": device_line(work), "format": meta.format}
-    if meta.distributed is not None:
-        rank, world_size = meta.distributed.rank, meta.distributed.world_size
-        facts["rank"] = f"{rank} of {world_size}" if world_size else str(rank)
-    if step_time:
-        facts["step time"] = step_time
-    if shares_of:
-        facts["shares are of"] = shares_of
+    facts = {"device": device_line(work), "format": meta.format}
+    if rank := rank_text(meta):
+        facts["rank"] = rank
     facts |= {"records in file": f"{meta.events_in_file:,}", "content hash": meta.content_hash}
     return facts | dict(meta.facts)
 
 
-def headline(meta: Meta, facts: dict[str, str]) -> tuple[str, ...]:
+def rank_text(meta: Meta) -> str:
+    """`3 of 8`; empty where the file is of no job."""
+    if meta.distributed is None:
+        return ""
+    rank, world_size = meta.distributed.rank, meta.distributed.world_size
+    return f"{rank} of {world_size}" if world_size else str(rank)
+
+
+def headline(meta: Meta, device: str) -> tuple[str, ...]:
     """A profile in one line: its GPU, its format, how much there is of it."""
-    rank = (f"rank {facts['rank']}",) if "rank" in facts else ()
+    rank = (f"rank {rank_text(meta)}",) if rank_text(meta) else ()
     # Not all records become rows of the table `events`: some are marks, names of threads or damaged.
     records = (f"{format_count(meta.events_in_file)} records",) if meta.events_in_file else ()
-    return (facts["device"], meta.format, *rank, *records, format_bytes(meta.size_bytes))
+    return (device, meta.format, *rank, *records, format_bytes(meta.size_bytes))
 
 
 def explanations(codes: Collection[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from warplens.cache import entries, place
+from warplens.model.answer import Answer
 from warplens.model.table import Column, Table
 from warplens_run.base.files import content_hash
 
@@ -21,7 +22,7 @@ class FinishedReport(msgspec.Struct, frozen=True):
     """What a report shows of a trace."""
 
     facts: dict[str, str]
-    headline: tuple[str, ...]
+    answer: Answer
     table_names: tuple[str, ...]
     """Also those that are not kept."""
     raw_names: tuple[str, ...]
@@ -41,7 +42,7 @@ class _TableHead(msgspec.Struct):
 
 class _Head(msgspec.Struct):
     facts: dict[str, str]
-    headline: tuple[str, ...]
+    answer: Answer
     table_names: tuple[str, ...]
     raw_names: tuple[str, ...]
     tables: list[_TableHead]
@@ -76,7 +77,7 @@ def load(name: str) -> FinishedReport | None:
         tables = {table.name: _table(table, entry) for table in head.tables}
     except (msgspec.DecodeError, KeyError, ValueError, TypeError):
         return None
-    return FinishedReport(head.facts, head.headline, head.table_names, head.raw_names, tables, head.lacking)
+    return FinishedReport(head.facts, head.answer, head.table_names, head.raw_names, tables, head.lacking)
 
 
 def save(name: str, report: FinishedReport) -> None:
@@ -87,7 +88,7 @@ def save(name: str, report: FinishedReport) -> None:
         )
         for table in report.tables.values()
     ]
-    head = _Head(report.facts, report.headline, report.table_names, report.raw_names, heads, report.lacking)
+    head = _Head(report.facts, report.answer, report.table_names, report.raw_names, heads, report.lacking)
     entries.save(name, msgspec.json.encode(head), {table.name: table.frame for table in report.tables.values()})
 
 

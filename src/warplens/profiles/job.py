@@ -14,6 +14,7 @@ from warplens.analyses.missing_data import TORCH
 from warplens.analyses.workspace import Options
 from warplens.cluster import Item, OnProgress, Runner, runner_for, unpacked_bytes
 from warplens.hardware import Gpu
+from warplens.model.clock import MEASURED
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
 from warplens.outputs import Document, Extras
 from warplens.profiles.describing import explanations
@@ -74,6 +75,8 @@ class JobProfile(TablesOnDemand):
     """
 
     contains = "the ranks of a job"
+    kind = "job"
+    worth_a_look = ("stragglers", "collectives", "ranks")
 
     def __init__(
         self,
@@ -158,14 +161,17 @@ class JobProfile(TablesOnDemand):
         """What holds the job up, the largest gain first."""
         return self._findings
 
-    def verdict(self) -> str:
+    def _conclusion(self) -> tuple[str, str]:
         """Who holds the job up, since when, why and what it costs."""
         from warplens.advice.job_verdict import job_verdict
 
         ranks = len(self.job.ranks)
         if not any(digest.facts.gpu_events for digest in self.job.digests):
-            return f"{plural(ranks, 'rank')} without GPU work; what the host does is in the report of each."
-        return job_verdict(self.table("stragglers"), self.step_ms, ranks)
+            return f"{plural(ranks, 'rank')} without GPU work; what the host does is in the report of each.", MEASURED
+        return job_verdict(self.table("stragglers"), self.step_ms, ranks), MEASURED
+
+    def _headline(self) -> tuple[str, ...]:
+        return "job", self._contents(), format_bytes(sum(digest.facts.size_bytes for digest in self.job.digests))
 
     def with_timeline(self) -> Profile:
         """A `WarplensError`: each rank has a timeline of its own."""
@@ -175,7 +181,7 @@ class JobProfile(TablesOnDemand):
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables with the facts about the job, as the outputs take them."""
         job = self.job
-        facts = {"verdict": self.verdict(), "format": "ranks of a job", "ranks": f"{len(job.ranks):,}"}
+        facts = {"format": "ranks of a job", "ranks": f"{len(job.ranks):,}"}
         gpus = sorted({digest.facts.gpu for digest in job.digests if digest.facts.gpu})
         facts |= {"GPU": ", ".join(gpus)} if gpus else {}
         facts |= {"collectives matched": f"{job.matched['match'].n_unique():,}"}
@@ -186,7 +192,7 @@ class JobProfile(TablesOnDemand):
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             kind="job",
             extras=lambda: self._extras(command),
-            headline=("job", self._contents(), format_bytes(sum(digest.facts.size_bytes for digest in job.digests))),
+            answer=self.answer(),
         )
 
     def _extras(self, command: str) -> Extras:

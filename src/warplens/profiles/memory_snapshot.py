@@ -12,6 +12,7 @@ from warplens.analyses.memory.summary import memory_sentence
 from warplens.analyses.memory.tables import MEMORY_TABLES
 from warplens.analyses.quality import quality_table
 from warplens.hardware import Gpu
+from warplens.model.clock import MEASURED
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
 from warplens.model.memory_snapshot import MemorySnapshot
 from warplens.model.quality import Quality
@@ -26,6 +27,8 @@ class MemoryProfile(TablesOnDemand):
     """An opened memory snapshot: the history of the GPU's memory, and who holds it at its peak."""
 
     contains = "a memory snapshot"
+    kind = "memory"
+    worth_a_look = ("memory_modules", "allocations", "fragmentation")
 
     def __init__(self, snapshot: MemorySnapshot) -> None:
         self.snapshot = snapshot
@@ -61,14 +64,18 @@ class MemoryProfile(TablesOnDemand):
         """What memory could go, the most first."""
         return self._findings
 
-    def verdict(self) -> str:
+    def _conclusion(self) -> tuple[str, str]:
         """Who holds the peak, in a sentence; why memory ran out, where it did, in one before it."""
-        return memory_sentence(*(self.table(name) for name in ("memory_timeline", "memory_peak", "memory_failures")))
+        tables = (self.table(name) for name in ("memory_timeline", "memory_peak", "memory_failures"))
+        return memory_sentence(*tables), MEASURED
+
+    def _headline(self) -> tuple[str, ...]:
+        return "memory snapshot", self._contents(), format_bytes(self.snapshot.size_bytes)
 
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables with the facts about the snapshot, as the outputs take them."""
         snapshot = self.snapshot
-        facts = {"verdict": self.verdict(), "format": "PyTorch memory snapshot"}
+        facts = {"format": "PyTorch memory snapshot"}
         facts |= {"segments": f"{len(snapshot.segments):,}", "events": f"{len(snapshot.events):,}"}
         allocator = snapshot.settings.get("PYTORCH_CUDA_ALLOC_CONF") or snapshot.settings.get("PYTORCH_ALLOC_CONF")
         facts |= {"allocator settings": allocator} if allocator else {}
@@ -80,7 +87,7 @@ class MemoryProfile(TablesOnDemand):
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             kind="paths",
             extras=lambda: self._extras(command),
-            headline=("memory snapshot", self._contents(), format_bytes(snapshot.size_bytes)),
+            answer=self.answer(),
         )
 
     def _extras(self, command: str) -> Extras:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from shlex import quote
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import msgspec
 import polars as pl
 
-from warplens.model.finding import findings_table
+from warplens.model.answer import Answer
+from warplens.model.clock import ESTIMATED
+from warplens.model.finding import answered, findings_table, ranked
 from warplens.model.notebook import shown
 from warplens.model.table_entry import TableEntry
 from warplens.profiles.unknown_table import unknown_table
@@ -29,6 +32,7 @@ Work = TypeVar("Work")
 
 SHOWN_APART: Final = ("quality", "findings", "evidence", "timeline")
 """Tables that say nothing of their own in a notebook, below the verdict and the findings."""
+MOST_COMMANDS: Final = 3
 FINDING_COLUMNS: Final = ("code", "title", "gain_ms", "bound", "place", "advice")
 
 
@@ -59,7 +63,11 @@ class TablesOnDemand:
     """
 
     contains = ""
+    kind = ""
+    """As `Answer.kind` has it."""
     has_timeline = False
+    worth_a_look: ClassVar[tuple[str, ...]] = ()
+    """Tables that say more than the first screen does."""
 
     def __init__(self, sources: Mapping[str, TableSource]) -> None:
         self._sources = sources
@@ -90,7 +98,34 @@ class TablesOnDemand:
 
     def verdict(self) -> str:
         """The result in a sentence or two."""
+        return self.answer().verdict
+
+    def answer(self) -> Answer:
+        """All that is concluded of it, as every output shows it."""
+        return self._answer
+
+    @cached_property
+    def _answer(self) -> Answer:
+        findings = tuple(answered(finding, None, ESTIMATED) for finding in ranked(self.findings()))
+        opened = (self._short_source, *self._headline())
+        text, certainty = self._conclusion()
+        return Answer(self.kind, opened, text, certainty, findings=findings, limits=self._limits(), next=self._next())
+
+    def _conclusion(self) -> tuple[str, str]:
+        """The verdict, and how sure it is: a word of `CERTAINTIES`."""
         raise NotImplementedError
+
+    def _limits(self) -> tuple[str, ...]:
+        return tuple(self.table("quality").frame["message"].to_list()) if "quality" in self.report_names else ()
+
+    def _headline(self) -> tuple[str, ...]:
+        """What it is, in a few parts."""
+        return (self._contents(),)
+
+    def _next(self) -> tuple[str, ...]:
+        """Commands that show more."""
+        names = [name for name in self.worth_a_look if name in self.table_names and len(self.table(name))]
+        return tuple(f"warplens show {quote(self.source)} {name}" for name in names[:MOST_COMMANDS])
 
     @property
     def _short_source(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from warplens.hardware import Gpu
+    from warplens.model.answer import Answer
     from warplens.model.call_paths import CallPaths
     from warplens.model.finding import Finding
     from warplens.model.measured import Measured
@@ -58,6 +59,9 @@ class Opened(Protocol):
 
     def verdict(self) -> str:
         """The result in a sentence or two."""
+
+    def answer(self) -> Answer:
+        """All that is concluded of it, as every output shows it."""
 
     def findings(self) -> list[Finding]:
         """What is worth changing, largest gain first; empty where no rule applies."""

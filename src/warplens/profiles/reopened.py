@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from warplens.hardware import Gpu
+    from warplens.model.answer import Answer
     from warplens.model.call_paths import CallPaths
     from warplens.model.finding import Finding
     from warplens.model.measured import Measured
@@ -27,6 +28,7 @@ class ReopenedProfile(TablesOnDemand):
     """The kept tables of a trace, and the trace behind them, opened on the first question that they do not answer."""
 
     contains = "a trace"
+    kind = "trace"
     has_timeline = True
 
     def __init__(self, source: str, report: FinishedReport, open_trace: Callable[[], Profile]) -> None:
@@ -57,9 +59,9 @@ class ReopenedProfile(TablesOnDemand):
         """The GPU whose limits apply."""
         return self._trace.hardware
 
-    def verdict(self) -> str:
-        """One sentence on what limits the time, and on where it goes."""
-        return self._report.facts["verdict"]
+    def answer(self) -> Answer:
+        """All that is concluded of the trace."""
+        return self._report.answer
 
     def findings(self) -> list[Finding]:
         """What is worth changing, largest gain first, each with the rows behind it."""
@@ -96,7 +98,7 @@ class ReopenedProfile(TablesOnDemand):
             facts=self._report.facts,
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             extras=lambda: self._extras(command),
-            headline=self._report.headline,
+            answer=self._report.answer,
             paths=self.call_paths if tables is None else None,
         )
 

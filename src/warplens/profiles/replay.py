@@ -8,6 +8,7 @@ from pathlib import Path
 
 from warplens.analyses.units.replayed import REPLAY_TABLES, WholeRun, replay
 from warplens.hardware import Gpu, gpu_of_device
+from warplens.model.clock import MEASURED
 from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens_run.base.units import format_percent, plural
@@ -28,6 +29,7 @@ class OpenedReplay(TablesOnDemand):
     """
 
     contains = "the result of a replay"
+    kind = "replay"
 
     def __init__(self, result: ReplayResult, source: str, whole: WholeRun | None = None) -> None:
         sources = bound(REPLAY_TABLES, result) | {"replay": TableSource(partial(replay, result, whole))}
@@ -48,19 +50,23 @@ class OpenedReplay(TablesOnDemand):
         """The GPU that the units ran on."""
         return gpu_of_device(self.result.device)
 
-    def verdict(self) -> str:
+    def _conclusion(self) -> tuple[str, str]:
         """How much of the trace was replayed, and how its time compares."""
         measures = {row["measure"]: row["value"] for row in self.table("replay").to_dicts()}
         covered = f"{format_percent(measures['covered'])} of the traced GPU time was replayed on {self.result.device}"
         if "replayed / traced" not in measures:
-            return f"{covered}."
+            return f"{covered}.", MEASURED
         same = format_percent(measures["same kernels"])
-        return f"{covered}: {measures['replayed / traced']:.2f} × the traced time, {same} of it by the same kernels."
+        compared = f"{measures['replayed / traced']:.2f} × the traced time, {same} of it by the same kernels"
+        return f"{covered}: {compared}.", MEASURED
+
+    def _headline(self) -> tuple[str, ...]:
+        return self.result.device, "replay result", plural(len(self.result.units), "unit")
 
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables with the facts about the run, as the outputs take them."""
         result = self.result
-        facts = {"verdict": self.verdict(), "device": result.device, "trace": result.trace}
+        facts = {"device": result.device, "trace": result.trace}
         facts |= {"runner": result.runner, "cache": result.cache}
         return Document(
             title=f"Warplens replay: {Path(self.source).name}",
@@ -69,7 +75,7 @@ class OpenedReplay(TablesOnDemand):
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             kind="paths",
             extras=lambda: Extras(command=command),
-            headline=(result.device, "replay result", plural(len(result.units), "unit")),
+            answer=self.answer(),
         )
 
 

@@ -131,7 +131,7 @@ def _parts(profile: Profile, targets: Iterable[Target]) -> Iterator[pl.DataFrame
             gaps = named_gaps(profile.workspace).filter(pl.col("cause") == target.value)
             yield gaps.select("start_ns", pl.col("gap_ns").alias("dur_ns"), pl.col("cause").alias("name")).cast(SLICES)
         elif isinstance(target, StepTarget):
-            yield steps_track(profile.trace).slices.filter(pl.col("step") == target.step).select(SLICES)
+            yield steps_track(profile.trace).slices.filter(pl.col("step") == target.step).select(*SLICES)
         elif isinstance(target, RangeTarget):
             length = target.end_ns - target.start_ns
             yield pl.DataFrame([(target.start_ns, length, "longest gap")], schema=SLICES, orient="row")

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from warplens.analyses.graph.plain_step import PlainStep
     from warplens.analyses.graph.what_if import StepModel
     from warplens.analyses.serving.served import Served
+    from warplens.model.answer import Answer
+    from warplens.model.clock import Clock
     from warplens.model.edits import StepChange
     from warplens.model.fix_subsets import FixSubsets
     from warplens.model.measured import Measured
@@ -56,12 +58,13 @@ class Profile(TablesOnDemand):
     >>> import warplens
     >>> profile = warplens.open("samples/kineto/gpt2_train_step.json.gz")
     >>> profile.verdict().partition(";")[0]
-    'GPU-bound: about 66.0 ms a step'
+    'GPU-bound. GEMM takes 21.5 of 66.0 ms a step (64.3 to 67.9, estimated)'
     >>> profile.sql("select kernel_category from kernel_categories where percent > 30").to_dicts()
     [{'kernel_category': 'GEMM'}]
     """
 
     contains = "a trace"
+    kind = "trace"
     has_timeline = True
 
     def __init__(
@@ -277,12 +280,11 @@ class Profile(TablesOnDemand):
         return step_model(self.workspace, members(self.workspace, self.table))
 
     def overview(self) -> Overview:
-        """The trace in a few numbers: its step with and without the profiler, busy share, bounds, model FLOP/s."""
+        """How well the GPU and its memory are used."""
         from warplens.profiles.overview import overview
 
         memory = self.table("memory_timeline") if "memory_timeline" in self.table_names else None
-        model, step = self.model_of_gains, self.plain_step
-        return overview(self.workspace, self.table, model, step, self.bounds, memory)
+        return overview(self.workspace, self.clock, memory)
 
     def fix_subsets(self) -> FixSubsets | None:
         """How long a step takes with any of the first eight findings mended; None where that is not simulated."""
@@ -290,12 +292,33 @@ class Profile(TablesOnDemand):
 
         return fix_subsets(self.findings(), self.model_of_gains)
 
-    def verdict(self) -> str:
-        """One sentence on what limits the time, and on where it goes; why memory ran out, where it did, before it."""
-        from warplens.advice import verdict
+    @property
+    def clock(self) -> Clock | None:
+        """How long one step takes without the profiler, and how that is known; None where no GPU worked."""
+        from warplens.analyses.graph.clock import clock
 
-        limit = verdict(self._advice_tables(), self.bounds, self.findings)
-        return " ".join(filter(None, (self._out_of_memory(), limit)))
+        return clock(self.workspace)
+
+    @cached_property
+    def _answer(self) -> Answer:
+        from warplens.advice.answering import answer_of_trace
+        from warplens.analyses.graph.breakdown import step_parts
+        from warplens.analyses.graph.capturing import capture_share
+
+        tables = self._advice_tables()
+        opened = (self._short_source, *headline(self.meta, device_line(self.workspace)))
+        parts = step_parts(self.workspace) if self.clock else ()
+        return answer_of_trace(
+            opened,
+            self.source,
+            self.clock,
+            parts,
+            self.bounds,
+            self.findings(),
+            tables,
+            self._out_of_memory(),
+            capture_share(self.workspace),
+        )
 
     def _out_of_memory(self) -> str:
         """Whoever opens the trace of such a program wants to know that first; empty where memory sufficed."""
@@ -323,16 +346,14 @@ class Profile(TablesOnDemand):
 
         For the page: the `command` that made it, its `mode` (report or gantt) and the view it opens with (`start`).
         """
-        step = self.plain_step
-        facts = trace_facts(self.workspace, self.verdict(), self.shares_of(), step.text if step is not None else "")
         return Document(
             title=f"Warplens report: {Path(self.source).name}",
             source=self.source,
-            facts=facts,
+            facts=trace_facts(self.workspace),
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             kind=mode,
             extras=lambda: self._extras(command, start, mode),
-            headline=headline(self.meta, facts),
+            answer=self.answer(),
             paths=self.call_paths if tables is None else None,
         )
 
@@ -343,9 +364,7 @@ class Profile(TablesOnDemand):
         document = self.document()
         raw = tuple(name for name in self.frames() if name not in self.table_names)
         tables = {table.name: table for table in document.tables}
-        return FinishedReport(
-            dict(document.facts), tuple(document.headline), self.table_names, raw, tables, self.lacking
-        )
+        return FinishedReport(dict(document.facts), self.answer(), self.table_names, raw, tables, self.lacking)
 
     def _extras(self, command: str, start: str, mode: DocumentKind) -> Extras:
         from warplens.analyses.graph.critical_path import path_segments

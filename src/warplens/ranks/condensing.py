@@ -67,7 +67,7 @@ class _Reduction:
         lags, hosts = graph.lag_ns.tolist(), graph.host_ns.tolist()
         sources, weights = graph.source.tolist(), graph.weight_ns.tolist()
         residuals, recorded = graph.residual_ns.tolist(), graph.recorded_ns.tolist()
-        is_mark, is_collective = (graph.kind == MARK).tolist(), self._is_collective.tolist()
+        is_mark, is_collective = ((graph.kind == MARK) & ~np.bool_(graph.is_run)).tolist(), self._is_collective.tolist()
         is_last = self._is_last.tolist()
         begin = 0
         for node, end in enumerate(graph.first_edge[1:].tolist()):

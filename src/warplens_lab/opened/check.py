@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from warplens.hardware import Gpu
+from warplens.model.clock import MEASURED
 from warplens.model.finding import Finding, ranked
 from warplens.model.table_entry import TableEntry
 from warplens.outputs import Document, Extras
@@ -77,6 +78,7 @@ class OpenedCheck(TablesOnDemand):
     """
 
     contains = "facts of compiled kernels"
+    kind = "kernel"
 
     def __init__(self, checked: CheckResult, source: str) -> None:
         super().__init__(bound(CHECK_TABLES, checked))
@@ -108,19 +110,20 @@ class OpenedCheck(TablesOnDemand):
         suggestions = self.checked.findings()
         return ranked(_finding(*stake, suggestion) for stake, suggestion in zip(stakes, suggestions, strict=True))
 
-    def verdict(self) -> str:
+    def _conclusion(self) -> tuple[str, str]:
         """What was compiled, and how much there is to change."""
         failed = sum(not check.facts.is_compiled for check in self.checks)
         compiled = len(self.checks) - failed
         if self.checked.is_of_run:
-            return self._verdict_of_run()
+            return self._verdict_of_run(), MEASURED
         names = listed(list(dict.fromkeys(check.facts.kernel for check in self.checks)))
         targets = listed(list(dict.fromkeys(check.facts.target for check in self.checks)))
         suggestions = plural(sum(len(check.suggestions) for check in self.checks), "suggestion")
         failures = f"; {plural(failed, 'compilation')} failed" if failed else ""
         if not compiled:
-            return f"{names or 'No kernel'} did not compile{f' for {targets}' if targets else ''}."
-        return f"{names} compiled for {targets}: {suggestions} in {plural(compiled, 'compilation')}{failures}."
+            return f"{names or 'No kernel'} did not compile{f' for {targets}' if targets else ''}.", MEASURED
+        text = f"{names} compiled for {targets}: {suggestions} in {plural(compiled, 'compilation')}{failures}."
+        return text, MEASURED
 
     def _verdict_of_run(self) -> str:
         """How much of the run's GPU time is in its Triton kernels, and what there is to change in them."""
@@ -130,10 +133,15 @@ class OpenedCheck(TablesOnDemand):
         kernels = plural(len({check.facts.kernel for check in self.checks}), "Triton kernel")
         return f"{kernels} with {percent:.0f} % of the GPU time: {suggestions} in {plural(len(times), 'compilation')}."
 
+    def _headline(self) -> tuple[str, ...]:
+        targets = listed([*dict.fromkeys(check.facts.target for check in self.checks)])
+        compilers = ", ".join(dict.fromkeys(check.facts.compiler_text for check in self.checks))
+        return targets, compilers, plural(len(self.checks), "compilation")
+
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables with the facts about the compilations; the page shows the source next to the compiler's texts."""
         compilers = ", ".join(dict.fromkeys(check.facts.compiler_text for check in self.checks))
-        facts = {"verdict": self.verdict(), "targets": listed([*dict.fromkeys(c.facts.target for c in self.checks)])}
+        facts = {"targets": listed([*dict.fromkeys(c.facts.target for c in self.checks)])}
         facts |= {"compiler": compilers}
         has_texts = all(check.artefacts is not None for check in self.checks)
         explanations = {finding.code: RULES.explain(finding.code) for finding in self.findings()}
@@ -143,7 +151,7 @@ class OpenedCheck(TablesOnDemand):
             facts=facts,
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             extras=lambda: Extras(command=command, explanations=explanations),
-            headline=(facts["targets"], compilers, plural(len(self.checks), "compilation")),
+            answer=self.answer(),
             kind="kernel_code" if has_texts and self.checks else "paths",
             page=lambda: kernel_code(self.checked),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from warplens.model.clock import MEASURED
 from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, bound
 from warplens_lab.layouts.exploring import Exploration
@@ -16,6 +17,7 @@ class OpenedLayout(TablesOnDemand):
     """What `warplens kernel layout` shows."""
 
     contains = "layouts of tiles"
+    kind = "kernel"
 
     def __init__(self, exploration: Exploration) -> None:
         super().__init__(bound(LAYOUT_TABLES, exploration))
@@ -28,6 +30,9 @@ class OpenedLayout(TablesOnDemand):
     def source(self) -> str:
         return self.exploration.title
 
+    def _conclusion(self) -> tuple[str, str]:
+        return "", MEASURED
+
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         return Document(
             title=f"Warplens kernel layout: {self.source}",
@@ -35,7 +40,7 @@ class OpenedLayout(TablesOnDemand):
             facts={"layouts": str(len(self.exploration.panels)), "banks": str(self.exploration.banks)},
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             extras=lambda: Extras(command=command),
-            headline=(self._contents(),),
+            answer=self.answer(),
             kind="layout",
             page=lambda: layout_scene(self.exploration),
         )

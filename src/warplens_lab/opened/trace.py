@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from warplens.hardware import Gpu
+from warplens.model.clock import MEASURED
 from warplens.model.table_entry import TableEntry
 from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, bound
@@ -38,6 +39,7 @@ class OpenedKernelTrace(TablesOnDemand):
     """
 
     contains = "traced kernel launches"
+    kind = "kernel"
 
     def __init__(self, trace: KernelTrace, source: str) -> None:
         super().__init__(bound(KERNEL_TRACE_TABLES, trace))
@@ -71,28 +73,34 @@ class OpenedKernelTrace(TablesOnDemand):
         """Writes the trace to a file (.wkt) that `warplens.open` reads."""
         trace_file.save(self.trace, path)
 
-    def verdict(self) -> str:
+    def _conclusion(self) -> tuple[str, str]:
         """What the launches move and compute, and how many faults they have."""
         names = listed(list(dict.fromkeys(launch.kernel for launch in self.launches)))
         if not names:
-            return "No kernel was launched."
+            return "No kernel was launched.", MEASURED
         moved = format_bytes(sum(launch.true_bytes for launch in self.launches))
         flop = format_flop(sum(launch.flop for launch in self.launches))
         count = sum(is_failure(fault) for _, fault in self.faults)
         faults = plural(count, "fault") if count else "no faults"
-        return f"{plural(len(self.launches), 'launch', 'launches')} of {names}: {moved} moved, {flop}, {faults}."
+        return (
+            f"{plural(len(self.launches), 'launch', 'launches')} of {names}: {moved} moved, {flop}, {faults}.",
+            MEASURED,
+        )
+
+    def _headline(self) -> tuple[str, ...]:
+        return f"Triton {self.trace.triton}", plural(len(self.trace.launches), "launch", "launches")
 
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables with the facts about the trace; the page shows the launches program by program."""
         trace = self.trace
-        facts = {"verdict": self.verdict(), "Triton": trace.triton, "mode": trace.mode, "seed": str(trace.seed)}
+        facts = {"Triton": trace.triton, "mode": trace.mode, "seed": str(trace.seed)}
         return Document(
             title=f"Warplens kernel trace: {Path(self.source).name}",
             source=self.source,
             facts=facts,
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             extras=lambda: Extras(command=command),
-            headline=(f"Triton {trace.triton}", plural(len(trace.launches), "launch", "launches")),
+            answer=self.answer(),
             kind="kernel_trace" if trace.mode == "record" else "paths",
             page=self._scene,
         )

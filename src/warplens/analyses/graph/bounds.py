@@ -21,7 +21,7 @@ CASES: Final = {
     "recorded": "as in the trace",
     "plain": "without the profiler: the host without the time that recording takes",
     "fast GPU": "plain, with kernels and copies that take no time; communication takes as long as recorded",
-    "fast host": "plain, with a host that takes no time",
+    "fast host": "plain, with a host that takes no time and launches without latency, as in a graph",
     "free communication": "plain, with communication that takes no time",
     "no stream waits": "plain, without waits of streams for each other",
 }
@@ -102,7 +102,7 @@ def step_bounds(work: Workspace) -> StepBounds:
         recorded_ms=recorded_ms,
         plain_ms=plain_ms,
         fast_gpu_ms=simulated_ms(only_communication, fast_gpu_lags),
-        fast_host_ms=simulated_ms(None, latency_ns),
+        fast_host_ms=simulated_ms(None, np.where(graph.edge_kind == LAUNCH, 0.0, latency_ns)),
         free_communication_ms=simulated_ms(without_communication, lags) if is_communication.any() else plain_ms,
         no_stream_waits_ms=simulated_ms(None, np.where(is_wait, -np.inf, lags)) if is_wait.any() else plain_ms,
         earlier_ms=float(graph.residual_ns[opening].max(initial=0.0)) / 1e6,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -20,6 +21,7 @@ from warplens.analyses.graph.records import (
     HANDOVER,
     HOST,
     LAUNCH,
+    MARK,
     RETURN,
     STREAM,
     SYNC,
@@ -29,9 +31,10 @@ from warplens.analyses.graph.records import (
     StepGraph,
 )
 from warplens.analyses.shared import shared
+from warplens.analyses.time.host_activity import matching_names
 from warplens.analyses.workspace import Workspace
 from warplens.model.intervals import Union, union
-from warplens.model.kinds import NONE
+from warplens.model.kinds import NESTED, NONE
 from warplens.model.trace import Bools, Ints, Trace
 
 MOST_EVENTS: Final = 10_000
@@ -42,6 +45,7 @@ MOST_IN_A_MOMENT: Final = 50
 """Nodes of a chain that takes no time; what would be later in a longer one loses its edge."""
 CALL_BEGUN: Final = WEIGHT["runtime"] / 2
 """What of the cost of recording a call comes before its launch takes effect."""
+PROFILER_FRAME: Final = re.compile(r"(?:.*/)?torch/profiler/profiler\.py\(")
 NO_GRAPH: Final = "no GPU event of the trace has a recorded launch"
 
 
@@ -89,7 +93,7 @@ def step_graph(trace: Trace, steps: Ints) -> StepGraph:
     edges = _joined([
         *_host_edges(points, waits, first_return, RecordedLoad(trace)),
         _wait_edges(waits, first_return, first_work),
-        *_work_edges(gpu, points.start_ns, launched_by, first_work),
+        *_work_edges(gpu, _moments_of_graph(trace, points), launched_by, first_work),
     ])  # fmt: skip
     edges = _with_split_copies(edges, waits, first_return, first_work, first_rest)
     ends = gpu.end_ns.copy()
@@ -116,13 +120,36 @@ def step_graph(trace: Trace, steps: Ints) -> StepGraph:
 
 
 def _marks(trace: Trace, steps: Ints) -> MarkedSteps:
+    if not len(trace.steps):
+        return _marked_run(trace)
     frame = trace.steps.filter(trace.steps["step"].is_in(steps.tolist()))
     start, end = (frame[name].to_numpy().astype(np.int64) for name in ("start_ns", "end_ns"))
     rows = trace.rows_of("annotation")
     marking = rows[np.isin(trace.ints("start_ns")[rows], start)]
     lanes = trace.ints("lane")[marking if len(marking) else trace.runtime_rows]
     lane = int(np.bincount(np.maximum(lanes, 0)).argmax()) if len(lanes) else 0
-    return MarkedSteps(np.append(start, end[-1:]), np.append(frame["step"].to_numpy(), [NONE] * bool(len(end))), lane)
+    return MarkedSteps(
+        np.append(start, end[-1:]),
+        np.append(frame["step"].to_numpy(), [NONE] * bool(len(end))),
+        np.full(len(end) + bool(len(end)), lane),
+    )
+
+
+def _marked_run(trace: Trace) -> MarkedSteps:
+    """Without steps the run is one: all that the threads of the first and the last call do, the profiler's own frames
+    aside."""
+    calls, start, lane = trace.runtime_rows, trace.ints("start_ns"), trace.ints("lane")
+    if not len(calls):
+        return MarkedSteps(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    end = start + trace.ints("dur_ns")
+    first, last = calls[np.argmin(start[calls])], calls[np.argmax(end[calls])]
+    events = trace.rows_of(*NESTED)
+    frames = events[matching_names(trace, PROFILER_FRAME)[trace.ints("name")[events]]]
+    entered = end[frames[end[frames] <= start[first]]].max(initial=0)
+    left = start[frames[start[frames] >= end[last]]].min(initial=np.iinfo(np.int64).max)
+    begin = max(start[events[lane[events] == lane[first]]].min(initial=start[first]), entered)
+    until = min(end[events[lane[events] == lane[last]]].max(initial=end[last]), left)
+    return MarkedSteps(np.array([begin, until]), np.array([NONE, NONE]), lane[[first, last]].astype(np.int64))
 
 
 def _calls_within(trace: Trace, marks: MarkedSteps) -> Ints:
@@ -137,7 +164,7 @@ def _calls_within(trace: Trace, marks: MarkedSteps) -> Ints:
 def _work_of(trace: Trace, calls: Ints, marks: MarkedSteps) -> Ints:
     """GPU events that these calls launched, and those that ran meanwhile."""
     rows = trace.gpu_rows
-    if len(marks) == 0:
+    if len(marks) == 0 or not len(trace.steps):
         return rows
     is_call = np.zeros(len(trace) + 1, bool)
     is_call[calls] = True
@@ -212,6 +239,12 @@ def _host_edges(points: HostPoints, waits: HostWaits, first_return: int, load: R
 def _wait_edges(waits: HostWaits, first_return: int, first_work: int) -> _Edges:
     edges = _edges(first_work + waits.event, first_return + waits.call, waits.lag_ns, NONE)
     return replace(edges, kind=waits.kind)
+
+
+def _moments_of_graph(trace: Trace, points: HostPoints) -> Ints:
+    """When the points are, those that only frame a run without steps aside: the GPU does not wait for them."""
+    frames_run = (points.kind == MARK) & (len(trace.steps) == 0)
+    return np.where(frames_run, np.iinfo(np.int64).max, points.start_ns)
 
 
 def _work_edges(gpu: GpuOrder, begun_ns: Ints, launched_by: Ints, first_work: int) -> list[_Edges]:

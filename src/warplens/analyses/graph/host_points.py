@@ -19,11 +19,12 @@ from warplens.model.trace import Bools, Ints, Trace
 
 
 class MarkedSteps(msgspec.Struct, frozen=True):
-    """Where steps begin on the host, and where the last one ends (with step -1)."""
+    """Where steps begin on the host, and where the last one ends (with step -1); a run without steps is between two
+    marks of step -1."""
 
     start_ns: Ints
     step: Ints
-    lane: int
+    lane: Ints
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -51,7 +52,7 @@ def host_points(trace: Trace, calls: Ints, marks: MarkedSteps) -> HostPoints:
     kind = np.repeat([CALL, MARK], [len(calls), len(marks)])
     begins = np.concatenate([start[calls], marks.start_ns])
     order = np.lexsort((kind != MARK, begins))
-    lane = np.concatenate([trace.ints("lane")[calls], np.full(len(marks), marks.lane)])[order].astype(np.int64)
+    lane = np.concatenate([trace.ints("lane")[calls], marks.lane])[order].astype(np.int64)
     ends = np.concatenate([(start + duration)[calls], marks.start_ns])[order]
     begins = begins[order]
     before, is_handover = _predecessors(trace, lane, begins, ends)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from warplens.analyses.graph.as_recorded import recorded_reason
 from warplens.analyses.graph.building import graph_of
 from warplens.analyses.graph.records import Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate, step_ns
@@ -35,8 +36,8 @@ class RecordingCost(NamedTuple):
     @property
     def note(self) -> str:
         """What a table that is made with it says of it."""
-        if self.origin == CORRECTED:
-            return CORRECTED
+        if self.origin in (CORRECTED, AS_RECORDED):
+            return self.origin
         if self.per_op_ns < 0:
             return f"the step takes longer without the profiler than recorded: {self.origin}"
         per_op, low, high = (max(0.0, ns) / 1e3 for ns in (self.per_op_ns, self.low_ns, self.high_ns))
@@ -48,6 +49,7 @@ MEASURED: Final = "so the simulated step takes the time measured without the pro
 ESTIMATED: Final = "estimated from the shortest ops"
 ESTIMATED_OF_CALLS: Final = "estimated from the shortest calls"
 UNKNOWN: Final = "the trace has no short ops or calls to estimate it from"
+AS_RECORDED: Final = "times are as recorded"
 CORRECTED: Final = "the times are those without the profiler"
 NOT_DECIDED: Final = "no host makes the simulated step take the known time"
 PER_SHORT_OP: Final = (5.8, 4.0, 7.5)
@@ -97,7 +99,9 @@ def _cost_in(work: Workspace, graph: StepGraph) -> RecordingCost:
     measured_ns = work.trace.meta.plain_step_ns
     if work.options.step_ns:
         return fitted_cost(graph, estimated, work.options.step_ns)
-    return fitted_cost(graph, estimated, measured_ns, MEASURED) if measured_ns else estimated
+    if measured_ns:
+        return fitted_cost(graph, estimated, measured_ns, MEASURED)
+    return RecordingCost(0.0, 0.0, 0.0, AS_RECORDED) if recorded_reason(work) else estimated
 
 
 def _estimated(trace: Trace) -> RecordingCost:

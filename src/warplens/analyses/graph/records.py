@@ -72,6 +72,12 @@ class StepGraph(msgspec.Struct, frozen=True, dict=True):
         return len(self.kind)
 
     @cached_property
+    def is_run(self) -> bool:
+        """Of a trace without steps, whose marks are where all begins and ends."""
+        steps = self.step[self.kind == MARK]
+        return len(steps) < 2 or bool(steps[0] == NONE)
+
+    @cached_property
     def is_work(self) -> Bools:
         is_work: Bools = self.kind == WORK
         return is_work
@@ -89,7 +95,7 @@ class StepGraph(msgspec.Struct, frozen=True, dict=True):
         follows[self.target[self.edge_kind == STREAM]] = True
         is_launch = self.edge_kind == LAUNCH
         is_early = np.zeros(len(self), bool)
-        begun = self.recorded_ns.min(initial=np.inf)
+        begun = self.recorded_ns[self.kind != MARK].min(initial=np.inf)
         is_early[self.target[is_launch]] = self.recorded_ns[self.source[is_launch]] - begun < OPENING_NS
         is_opening: Bools = self.is_work & is_early & ~follows
         return is_opening

@@ -114,7 +114,7 @@ def _lengths_ns(graph: StepGraph, times: Floats, *, has_waits: bool) -> Floats:
     if len(times) == 0:
         return np.zeros(times.shape[1])
     marks = np.flatnonzero(graph.kind == MARK)
-    if len(marks) < 2:
+    if graph.is_run:
         spans: Floats = np.ptp(times, axis=0)
         return spans
     on_host, begin = np.diff(times[marks], axis=0), times[marks[0]]

@@ -16,6 +16,9 @@ from warplens.advice.thresholds import (
     LIMIT_SHARE,
 )
 from warplens.analyses import COUNTER_TABLES, RANGE_TABLES
+from warplens.analyses.graph.breakdown import PARTS
+from warplens.analyses.graph.host_work import MEANINGS as HOST_CAUSES
+from warplens.analyses.graph.idle_chains import CAUSES as IDLE_CAUSES
 from warplens.analyses.memory.categories import CATEGORIES
 from warplens.analyses.memory.history import MemoryHistory
 from warplens.analyses.memory.memory_work import MemoryWork
@@ -29,6 +32,8 @@ from warplens.categories import category_names
 from warplens.categories.rules import builtin_categories
 from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, all_gpus
+from warplens.model.answer import CERTAINTIES
+from warplens.model.clock import SOURCES as CLOCK_SOURCES
 from warplens.model.quality import MESSAGES, explained
 from warplens.model.rule import RuleSet
 from warplens.model.table import Table
@@ -104,14 +109,15 @@ def verdict_topic(topic: str) -> Iterator[str]:
     if topic == "verdict":
         yield (
             f"verdict: what makes the simulated step {LIMIT_PERCENT:g} % shorter or more if it takes no time: the GPU, "
-            "the host or communication (table bounds); Mixed where a second one saves at least "
+            "the host with its launches, or communication (table bounds); Mixed where a second one saves at least "
             f"{100 * LIMIT_SHARE:g} % of what the first one saves; Balanced where none does, because GPU and host take "
             "equally long"
         )
         yield (
-            f"  where the step cannot be simulated: Host-bound from {IDLE_BOUND_PERCENT:g} % idle on; else "
+            f"  where the step cannot be simulated: cannot tell from {IDLE_BOUND_PERCENT:g} % idle on; else "
             f"Communication-bound from {COMMUNICATION_BOUND_PERCENT:g} % exposed communication on; else GPU-bound"
         )
+        yield "  times are of one step as the table step_time has it; a bound is of the longest step that fits"
 
 
 def gpu_topic(topic: str) -> Iterator[str]:
@@ -183,8 +189,30 @@ def all_tables() -> list[Table]:
     return [*own, *without_rows(), *of_memory, *of_counters, *compared, *of_job, *loaded(lab.TABLES)()]
 
 
+def answer_topic(topic: str) -> Iterator[str]:
+    """Words that the Answer prints: of its clock, of parts of a step and their causes, of how sure it is."""
+    known = {**{f"host: {cause}": meaning for cause, meaning in HOST_CAUSES.items()}, **HOST_CAUSES}
+    for what, meanings in (
+        ("part of a step", PARTS),
+        ("cause of idle time", IDLE_CAUSES),
+        ("what the host does", known),
+        ("source of the step's time", CLOCK_SOURCES),
+        ("how sure", CERTAINTIES),
+    ):
+        if topic in meanings:
+            yield f"{topic} ({what}): {meanings[topic]}"
+    if topic.startswith("host: ") and topic not in known:
+        yield f"{topic}: the host works in this file or range of the program's while no GPU works"
+    if topic.startswith(("memcpy ", "rocclr ")):
+        yield f"{topic}: copies of this kind that run while nothing computes or communicates"
+    if topic == "answer":
+        yield "answer: what is concluded of what was opened; report, its page and x.json show the same one"
+        yield from (f"  {word}: {meaning}" for word, meaning in CERTAINTIES.items())
+
+
 TOPICS = (
     verdict_topic,
+    answer_topic,
     rule_topic,
     lab_topic,
     quality_topic,

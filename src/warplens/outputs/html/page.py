@@ -15,7 +15,7 @@ from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.path import pack_path
 from warplens.outputs.html.records import CorrectedHeader, ReportHeader
 from warplens.outputs.html.tables import pack_table
-from warplens.outputs.html.tiles import gains_base, page_tiles
+from warplens.outputs.html.tiles import gains_base, page_tiles, step_parts
 from warplens.outputs.palette import CATEGORY_COLOURS, KIND_COLOURS, SPARE_COLOURS, category_colour
 
 POLICY = "; ".join(
@@ -115,7 +115,10 @@ def packed_document(document: Document) -> bytes:
         scenes=scenes,
         tables=tables,
         tiles=page_tiles(document, extras.overview),
-        gains_base=gains_base(extras.overview) if extras.overview else "",
+        gains_base=gains_base(document.answer.clock) if document.answer.clock else "",
+        verdict=document.answer.verdict,
+        gains=[finding.gain for finding in document.answer.findings],
+        parts=step_parts(document.answer),
         fix_subsets=extras.fix_subsets,
         critical_path=pack_path(path, extras.scenes[0].trace, kept[0], packer) if path else None,
         corrected=corrected,

@@ -211,6 +211,17 @@ class JobHeader(msgspec.Struct, frozen=True, rename="camel"):
     steps: dict[str, ColumnSpec]
 
 
+class StepPart(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of one step, as the page's head draws it."""
+
+    name: str
+    category: str
+    """Of kernels, for their colour; empty where no GPU works."""
+    time: str
+    percent: float
+    place: str
+
+
 class ReportHeader(PageHeader, frozen=True, kw_only=True, rename="camel"):
     """The page of a report, a comparison, a Gantt chart, a profile without a timeline or a job of many ranks."""
 
@@ -234,6 +245,11 @@ class ReportHeader(PageHeader, frozen=True, kw_only=True, rename="camel"):
     tiles: list[Tile]
     gains_base: str
     """What percentages of gains are shares of."""
+    verdict: str
+    gains: list[str]
+    """Of each row of the table `findings`: an interval or a bound, in words."""
+    parts: list[StepPart]
+    """Where one step goes, the largest first."""
     fix_subsets: FixSubsets | None
     critical_path: PathHeader | None
     corrected: CorrectedHeader | None

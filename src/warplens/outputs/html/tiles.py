@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from warplens.model.answer import Answer
+from warplens.model.clock import SOURCES, Clock
 from warplens.model.overview import Overview
 from warplens.outputs.document import Document
-from warplens.outputs.html.records import Tile
+from warplens.outputs.html.records import StepPart, Tile
 from warplens.outputs.html.table_tiles import job_tiles, serving_rates, serving_tiles, snapshot_tiles
-from warplens_run.base.units import format_bytes, format_short_ms
+from warplens_run.base.units import format_bytes
 
 COMPLETE_PERCENT = 99.0
 """From this share of the GPU time on, costs count as known for all of it."""
 
 LEAST_SAVING = 0.001
 """Of the step: less is what the simulation rounds away."""
+HOST_SIDE = ("before the first launch", "GPU idle", "after the last kernel")
 
 
 def page_tiles(document: Document, overview: Overview | None) -> list[Tile]:
@@ -22,75 +25,66 @@ def page_tiles(document: Document, overview: Overview | None) -> list[Tile]:
         return job_tiles(document.tables)
     if document.kind == "paths":
         return list(snapshot_tiles(document.tables))
-    if overview is None:
-        return []
-    times = list(_times(overview))
+    if overview is None or document.answer.clock is None:
+        return [] if overview is None else list(_memory(overview))
+    times = list(_times(document.answer, document.answer.clock))
     if serving := serving_tiles(document.tables):  # their passes stand for the step
         return [*serving, *times[1:], *serving_rates(document.tables), *_memory(overview)]
-    return [*times, *_rates(overview), *_memory(overview)]
+    return [*times, *_rates(document.answer.clock, overview), *_memory(overview)]
 
 
-def gains_base(overview: Overview) -> str:
+def step_parts(answer: Answer) -> list[StepPart]:
+    """The parts of the Answer, the largest first."""
+    clock = answer.clock
+    if clock is None:
+        return []
+    return [
+        StepPart(
+            f"{part.part} · {part.cause}" if part.cause else part.part,
+            "" if part.part in HOST_SIDE else part.cause,
+            clock.of_step(part.time_ms),
+            part.percent,
+            part.place,
+        )
+        for part in answer.largest
+    ]
+
+
+def gains_base(clock: Clock) -> str:
     """What percentages of gains are shares of."""
-    if not overview.gains_of_ms:
-        return ""
-    whole = _whole(overview).lower()
-    state = "without the profiler, simulated" if overview.gains_are_simulated else "as recorded"
-    return (
-        f"Gains in % are shares of the {whole} {state}: {format_short_ms(overview.gains_of_ms, overview.gains_of_ms)}."
-    )
+    return f"Gains are of one {clock.whole}: {clock.amount} ({clock.source})."
 
 
-def _whole(overview: Overview) -> str:
-    return "Step" if overview.is_step else "Whole trace"
+def _times(answer: Answer, clock: Clock) -> Iterator[Tile]:
+    recorded = f"{clock.source} · {clock.of_step(clock.recorded_ms)} recorded"
+    yield Tile(clock.whole.capitalize(), clock.amount, recorded, SOURCES[clock.source], "step_time")
+    if answer.savings:
+        savings = " · ".join(f"{saving.of} {_saving(clock, saving.at_most_ms)}" for saving in answer.savings[:2])
+        yield Tile("Bound", answer.verdict.partition(".")[0].partition(":")[0], savings, BOUND, "bounds")
+    busy = [part for part in answer.parts if part.part not in HOST_SIDE]
+    percent, ms = sum(part.percent for part in busy), sum(part.time_ms for part in busy)
+    yield Tile("GPU busy", f"{percent:.1f} %", f"{clock.of_step(ms)} of the {clock.whole}", BUSY, "breakdown")
 
 
-def _times(overview: Overview) -> Iterator[Tile]:
-    if overview.recorded_ms is None or overview.busy_percent is None:
-        return
-    whole, busy = _whole(overview), f"{overview.busy_percent:.1f} %"
-    recorded = format_short_ms(overview.recorded_ms, overview.recorded_ms)
-    if overview.plain_ms is None:
-        yield Tile(whole, recorded, "as recorded", "with the profiler's own cost", "steps")
-    else:
-        plain, origin = format_short_ms(overview.plain_ms, overview.plain_ms), overview.plain_origin
-        meaning_of_plain = f"without what recording costs the host: {origin}"
-        yield Tile(f"{whole} without profiler", plain, f"{recorded} recorded", meaning_of_plain, "bounds")
-    yield from _bounds(overview)
-    share = overview.plain_busy_percent
-    note = "as recorded" if share is None else f"{share:.1f} % without profiler"
-    yield Tile("GPU busy", busy, note, "share of the recorded time in which the GPU works", "timeline")
+BOUND = "what limits the step, and what would be saved at most if it took no time, simulated"
+BUSY = "share of the step in which any GPU works"
 
 
-def _bounds(overview: Overview) -> Iterator[Tile]:
-    plain_ms = overview.plain_ms
-    if not overview.bound or plain_ms is None:
-        return
-    cases = (("GPU", overview.fast_gpu_ms), ("host", overview.fast_host_ms))
-    known = [(name, time_ms) for name, time_ms in cases if time_ms is not None]
-    savings = [f"{name} {_saving(plain_ms, time_ms)}" for name, time_ms in known]
-    meaning = "; ".join(f"if the {name} took no time: {format_short_ms(time_ms, plain_ms)}" for name, time_ms in known)
-    yield Tile("Bound", overview.bound, " · ".join(savings), f"what limits the time, simulated; {meaning}", "bounds")
+def _saving(clock: Clock, saved_ms: float) -> str:
+    return f"≤ {clock.of_step(saved_ms)}" if saved_ms >= LEAST_SAVING * clock.step_ms else "nothing"
 
 
-def _saving(plain_ms: float, time_ms: float) -> str:
-    saved_ms = plain_ms - time_ms
-    return f"≤ {format_short_ms(saved_ms, plain_ms)}" if saved_ms >= LEAST_SAVING * plain_ms else "nothing"
-
-
-def _rates(overview: Overview) -> Iterator[Tile]:
+def _rates(clock: Clock, overview: Overview) -> Iterator[Tile]:
     if overview.mfu_percent is None or overview.model_tflop is None or overview.peak_tflops is None:
         return
-    time_ms = overview.plain_ms or overview.recorded_ms or 0.0
-    run = "plain" if overview.plain_ms is not None else "recorded"
     known = overview.costed_percent or 0.0
     costed = "" if known >= COMPLETE_PERCENT else f"; costs are known for {known:.0f} % of the GPU time"
     yield Tile(
         "MFU",
         f"{overview.mfu_percent:.1f} %",
-        f"{_amount(overview.model_tflop)} of {_amount(overview.peak_tflops * time_ms / 1e3)} TFLOP",
+        f"{_amount(overview.model_tflop)} of {_amount(overview.peak_tflops * clock.step_ms / 1e3)} TFLOP",
         "model FLOPs utilisation: the operations that ops ask for, of those that the data sheet's peak "
-        f"({overview.peak_of}, {overview.peak_tflops:.4g} TFLOP/s) allows in the {run} time{costed}",
+        f"({overview.peak_of}, {overview.peak_tflops:.4g} TFLOP/s) allows in one {clock.whole}{costed}",
         "roofline",
     )
 

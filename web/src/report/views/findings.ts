@@ -1,7 +1,7 @@
 // What to change: one card per finding, the largest gain first; a click leads to where it is.
 import type { App, View } from "../app";
 import { h } from "../../shared/dom";
-import { formatBytes, formatCount, formatMs, formatPercent } from "../../shared/format";
+import { formatCount, formatMs } from "../../shared/format";
 import { evidenceLinks, findingLinks, type Link } from "../links";
 import { whatIfPanel } from "./what_if";
 
@@ -79,35 +79,13 @@ function card(app: App, row: number): HTMLElement {
   );
 }
 
-/** A smaller part of a step is within the spread from one step to the next, as in Python's `Finding`. */
-const LEAST_STEP_PERCENT = 1;
-
+/** The gain in the Answer's words: an interval, or a bound. */
 export function gain(app: App, row: number): HTMLElement | null {
-  const findings = app.wholeTable("findings");
-  const ms = findings.number("gain_ms", row);
-  const percent = findings.number("gain_percent", row);
-  const gpu = findings.number("gpu_gain_ms", row);
-  if (percent < LEAST_STEP_PERCENT && ms < gpu / 2)
-    return h(
-      "span",
-      { class: "gain", title: "the step does not wait for it while the host is the limit" },
-      `${formatMs(gpu)} of GPU time${perStep(app)}`,
-    );
-  const bytes = findings.has("gain_bytes") ? findings.number("gain_bytes", row) : 0;
-  const sign = findings.number("bound", row) ? "≤ " : "";
-  if (!(ms > 0) && bytes > 0)
-    return h(
-      "span",
-      { class: "gain", title: `${sign ? "at most this much" : "memory"} at the peak that the change frees` },
-      `${sign}${formatBytes(bytes)} of memory`,
-    );
-  if (!(ms > 0)) return null;
-  return h(
-    "span",
-    { class: "gain", title: sign ? "at most this much" : "estimated gain" },
-    `${sign}${formatMs(ms)}${perStep(app)} · ${formatPercent(percent)}`,
-    h("span", { class: "meter", attrs: { "aria-hidden": "true", style: `--share:${Math.min(100, percent)}%` } }),
-  );
+  const text = app.header.gains[row];
+  if (!text) return null;
+  const percent = Math.min(100, app.wholeTable("findings").number("gain_percent", row));
+  const meter = percent > 0 && h("span", { class: "meter", attrs: { "aria-hidden": "true", style: `--share:${percent}%` } });
+  return h("span", { class: "gain", title: text.startsWith("≤") ? "at most this much" : "estimated gain, and between what" }, text, meter);
 }
 
 /** Gains and times of evidence are per step where steps are marked. */

@@ -1,6 +1,7 @@
 // The top of the page: what was recorded, the verdict, the step in numbers, the largest gains, what the trace lacks.
 import type { App, View } from "../app";
 import { h, replace } from "../../shared/dom";
+import { breakdown } from "./breakdown";
 import { tiles } from "./tiles";
 import { topFindings } from "./top_findings";
 
@@ -14,8 +15,9 @@ export function mountHeader(host: HTMLElement, app: App): View {
       h("h1", { text: app.isDiff ? header.title : fileName(header.source) }),
       h("p", { class: "facts" }, ...factLine(app)),
     ),
-    h("p", { class: "verdict", text: header.facts["verdict"] ?? "" }),
+    h("p", { class: "verdict", text: header.verdict }),
     tiles(app) ?? "",
+    breakdown(app) ?? "",
     topFindings(app) ?? "",
     notes(app) ?? "",
   );
@@ -76,7 +78,7 @@ function factLine(app: App): HTMLElement[] {
   const shown = app.isDiff
     ? ["A", "B", "times", "matched", "noise", "work", "caution"]
     : mode === "paths" || mode === "job"
-      ? Object.keys(facts).filter((name) => !["verdict", "content hash"].includes(name))
+      ? Object.keys(facts).filter((name) => name !== "content hash")
       : ["device", "format", "rank", "records in file"];
   return shown.filter((name) => facts[name]).map((name) => h("span", {}, h("span", { class: "quiet", text: `${name} ` }), facts[name]));
 }

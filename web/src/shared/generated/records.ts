@@ -24,6 +24,9 @@ export interface ReportHeader {
   tables: TableHeader[];
   tiles: Tile[];
   gainsBase: string;
+  verdict: string;
+  gains: string[];
+  parts: StepPart[];
   fixSubsets: FixSubsets | null;
   criticalPath: PathHeader | null;
   corrected: CorrectedHeader | null;
@@ -160,6 +163,15 @@ export interface Tile {
   note: string;
   meaning: string;
   table: string;
+}
+
+/** A part of one step, as the page's head draws it. */
+export interface StepPart {
+  name: string;
+  category: string;
+  time: string;
+  percent: number;
+  place: string;
 }
 
 /** Gains do not add up, so each subset has a time of its own: a table that a page can look up. */

@@ -1,0 +1,231 @@
+"""`breakdown`: where one step goes, in parts that do not overlap and add up to it.
+
+The step is the one without the profiler, wherever that is known: the GPU's work is as long as recorded, and lies where
+the simulated step has it. So the parts are of the same step as the first number of a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.graph.bounds import plain_step_ns
+from warplens.analyses.graph.building import graph_of, has_graph
+from warplens.analyses.graph.host_work import NO_NAME, HostWork, host_work
+from warplens.analyses.graph.idle_chains import ON_HOST, IdlePart, idle_parts
+from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
+from warplens.analyses.graph.records import MARK, Floats, StepGraph
+from warplens.analyses.graph.simulating import COUNTED_WITHOUT_FIRST, simulate
+from warplens.analyses.shared import shared
+from warplens.analyses.workspace import COMMUNICATION, Workspace
+from warplens.model.answer import Part
+from warplens.model.intervals import Union, complement, covers, length, union
+from warplens.model.kinds import CODE
+from warplens.model.table import Column, Table
+from warplens.model.trace import Ints
+
+BUSY: Final = "GPU busy"
+EXPOSED_COMMUNICATION: Final = "exposed communication"
+EXPOSED_COPIES: Final = "exposed copies"
+BEFORE: Final = "before the first launch"
+IDLE: Final = "GPU idle"
+AFTER: Final = "after the last kernel"
+PARTS: Final = {
+    BUSY: "kernels run; cause: their category",
+    EXPOSED_COMMUNICATION: "communication runs while nothing computes",
+    EXPOSED_COPIES: "copies run while nothing computes or communicates",
+    BEFORE: "no GPU works yet in this step; cause: what the host does",
+    IDLE: "no GPU works between kernels of the step; cause: what the next kernel waits for",
+    AFTER: "no GPU works any more in this step; cause: what the host does",
+}
+COLUMNS = (
+    Column("part", f"part of the step: {', '.join(PARTS)}", "", pl.String),
+    Column(
+        "cause",
+        "category of kernels; of idle time what the next kernel waits for, of the host what it does",
+        "",
+        pl.String,
+    ),
+    Column(
+        "time_ms", "its time in one step without the profiler; of the run where no steps are marked", "ms", pl.Float64
+    ),
+    Column("percent", "the same as a share of the step", "%", pl.Float64),
+    Column("place", "the line, module or op that most of it is in; empty where that is not recorded", "", pl.String),
+    Column("place_ms", "the part of time_ms that is there", "ms", pl.Float64),
+)
+
+
+class _Window(NamedTuple):
+    """What is divided, in the simulated time without the profiler, and how many steps it is."""
+
+    begin_ns: float
+    end_ns: float
+    steps: int
+
+
+class _GpuTime(NamedTuple):
+    """The GPU events of a window: when they run, and as what they count."""
+
+    start_ns: Ints
+    end_ns: Ints
+    label: pl.Series
+    """The category; of copies their name."""
+    group: Ints
+    """0: computation, 1: communication, 2: copies."""
+
+
+def breakdown(work: Workspace) -> Table:
+    return Table.from_rows("breakdown", "one row per part of a step and cause", COLUMNS, step_parts(work))
+
+
+@shared
+def step_parts(work: Workspace) -> tuple[Part, ...]:
+    """The parts of a step, those of each kind largest first; none of a trace without GPU work."""
+    if not has_graph(work):
+        return _parts_without_launches(work)
+    graph = graph_of(work)
+    lags = plain_lags(graph, recording_cost(work).per_op_ns)
+    times = simulate(graph, lag_ns=lags)
+    window = _window(graph, times)
+    nodes = np.flatnonzero(graph.is_work)
+    events = _gpu_time(work, graph.row[nodes], times[nodes] - graph.weight_ns[nodes], times[nodes], window)
+    busy = union(events.start_ns, events.end_ns)
+    free = complement(busy, round(window.begin_ns), round(window.end_ns))
+    whole_ns = float(length(busy) + length(free))
+    if not whole_ns:
+        return ()
+    gaps, labels, ended_by = _gaps(graph, times, free)
+    idle = idle_parts(graph, times, lags, gaps, ended_by)
+    return _of_step([*_busy_parts(events), *_idle_parts(work, idle, labels)], plain_step_ns(work) / 1e6)
+
+
+def _parts_without_launches(work: Workspace) -> tuple[Part, ...]:
+    """As recorded: nothing tells what the GPU waits for. Steps, where they are marked, are of equal weight."""
+    frame = work.gpu if not len(work.trace.steps) else work.gpu.filter(pl.col("step") >= 0)
+    if not len(frame):
+        return ()
+    start = frame["start_ns"].to_numpy().astype(float)
+    end = start + frame["dur_ns"].to_numpy()
+    window = _Window(float(start.min()), float(end.max()), max(1, frame["step"].n_unique()))
+    events = _gpu_time(work, frame["id"].to_numpy().astype(np.int64), start, end, window)
+    idle_ns = window.end_ns - window.begin_ns - length(union(events.start_ns, events.end_ns))
+    idle = [Part(IDLE, NO_NAME, idle_ns, 0.0)] if idle_ns else []
+    return _of_step([*_busy_parts(events), *idle], (window.end_ns - window.begin_ns) / window.steps / 1e6)
+
+
+def _of_step(parts: list[Part], step_ms: float) -> tuple[Part, ...]:
+    """Parts of any length as those of a step."""
+    whole, order = sum(part.time_ms for part in parts), list(PARTS)
+    scaled = [
+        replace(
+            part,
+            time_ms=part.time_ms * step_ms / whole,
+            percent=100 * part.time_ms / whole,
+            place_ms=None if part.place_ms is None else part.place_ms * step_ms / whole,
+        )
+        for part in parts
+    ]
+    return tuple(sorted(scaled, key=lambda part: (order.index(part.part), -part.time_ms, part.cause)))
+
+
+def _window(graph: StepGraph, times: Floats) -> _Window:
+    """The steps that `step_ns` takes the median of, from mark to mark or from last kernel to last kernel, whichever
+    goes slower; of one step from its mark to the end of all that it does; without steps everything."""
+    marks = np.flatnonzero(graph.kind == MARK)
+    if graph.is_run:
+        starts = np.where(graph.is_work, times - graph.weight_ns, times)
+        return _Window(float(starts.min()), float(times.max()), 1)
+    on_host = times[marks]
+    steps = graph.step[marks[:-1]]
+    ends = np.array([times[graph.is_work & (graph.step == step)].max(initial=-np.inf) for step in steps.tolist()])
+    ends = np.maximum.accumulate(np.maximum(ends, times.min()))
+    if len(steps) == 1:
+        return _Window(float(on_host[0]), float(max(on_host[1], ends[0])), 1)
+    first = 1 if len(steps) >= COUNTED_WITHOUT_FIRST else 0
+    by_host, by_gpu = on_host[first:], ends[max(0, first - 1) :] if first else ends
+    slower = by_host if np.median(np.diff(by_host)) >= np.median(np.diff(by_gpu)) else by_gpu
+    return _Window(float(slower[0]), float(slower[-1]), len(slower) - 1)
+
+
+def _gpu_time(work: Workspace, rows: Ints, start_ns: Floats, end_ns: Floats, window: _Window) -> _GpuTime:
+    begin, end = (
+        np.rint(np.clip(moments, window.begin_ns, window.end_ns)).astype(np.int64) for moments in (start_ns, end_ns)
+    )
+    inside = end > begin
+    at = np.searchsorted(work.gpu["id"].to_numpy(), rows[inside])
+    frame = work.gpu[at]
+    is_copy = (frame["kind"] == CODE["memcpy"]).to_numpy()
+    is_communication = (frame["kernel_category"] == COMMUNICATION).to_numpy() & ~is_copy
+    label = frame["kernel_category"].zip_with(pl.Series(~is_copy), frame["kernel_short"])
+    return _GpuTime(begin[inside], end[inside], label, np.where(is_copy, 2, is_communication.astype(np.int64)))
+
+
+def _busy_parts(events: _GpuTime) -> Iterator[Part]:
+    """Each moment belongs to what computes then, else to communication, else to copies; several categories that run at
+    once share it."""
+    taken = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    for group, part in enumerate((BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES)):
+        own = events.group == group
+        labels = events.label.filter(pl.Series(own))
+        start, end = events.start_ns[own], events.end_ns[own]
+        runs = {label: union(start[at], end[at]) for label, at in _places_of(labels)}
+        yield from (Part(part, label, ns, 0.0) for label, ns in _shared_out(runs, taken).items() if ns)
+        taken = union(np.append(taken.starts, start), np.append(taken.ends, end))
+
+
+def _places_of(labels: pl.Series) -> Iterable[tuple[str, Ints]]:
+    codes, names = labels.rank("dense").to_numpy(), sorted(labels.unique().to_list())
+    return [(name, np.flatnonzero(codes == number)) for number, name in enumerate(names, 1)]
+
+
+def _shared_out(runs: dict[str, Union], taken: Union) -> dict[str, float]:
+    """How much of the time outside of `taken` each has, where those that run at once have equal shares."""
+    if not runs:
+        return {}
+    edges = np.unique(np.concatenate([moments for run in runs.values() for moments in run] + [*taken]))
+    counted = np.where(covers(taken, edges[:-1]), 0, np.diff(edges))
+    inside = np.stack([covers(run, edges[:-1]) for run in runs.values()])
+    share = inside / np.maximum(1, inside.sum(axis=0))
+    return dict(zip(runs, (share * counted).sum(axis=1).tolist(), strict=True))
+
+
+def _gaps(graph: StepGraph, times: Floats, free: Union) -> tuple[Union, list[str], Ints]:
+    """The idle gaps, cut where a step begins; which part of a step each is, and the node that it waits for."""
+    marks = np.flatnonzero(graph.kind == MARK)
+    moments = np.rint(times[marks]).astype(np.int64)
+    cuts = [moments[(moments > begin) & (moments < end)] for begin, end in zip(*free, strict=True)]
+    starts = np.concatenate([np.append(begin, cut) for begin, cut in zip(free.starts, cuts, strict=True)])
+    ends = np.concatenate([np.append(cut, end) for end, cut in zip(free.ends, cuts, strict=True)])
+    work = np.flatnonzero(graph.is_work)
+    begins = np.rint(times[work] - graph.weight_ns[work]).astype(np.int64)
+    order = np.argsort(begins, kind="stable")
+    at = np.minimum(np.searchsorted(begins[order], ends), len(order) - 1)
+    by_work, by_mark = (
+        work[order[at]],
+        marks[np.minimum(np.searchsorted(moments, ends), len(marks) - 1)] if len(marks) else 0,
+    )
+    ends_at_mark, begins_at_mark = np.isin(ends, moments), np.isin(starts, moments)
+    is_last = begins[order[at]] < ends  # nothing runs afterwards
+    ended_by = np.where(ends_at_mark, by_mark, np.where(is_last, int(np.argmax(times)), by_work))
+    if graph.is_run:
+        first, last = int(begins.min()), int(np.rint(times[work]).max())
+        begins_at_mark, ends_at_mark = ends <= first, starts >= last
+    labels = np.where(ends_at_mark, AFTER, np.where(begins_at_mark, BEFORE, IDLE)).tolist()
+    return Union(starts, ends), labels, ended_by
+
+
+def _idle_parts(work: Workspace, idle: list[IdlePart], labels: list[str]) -> Iterator[Part]:
+    for label in (BEFORE, IDLE, AFTER):
+        own = [part for part in idle if labels[part.gap] == label]
+        causes = dict.fromkeys(part.cause for part in own if part.cause != ON_HOST)
+        yield from (Part(label, cause, sum(p.time_ns for p in own if p.cause == cause), 0.0) for cause in causes)
+        of_host = [part for part in own if part.cause == ON_HOST]
+        yield from (_host_part(label, done) for done in host_work(work, of_host))
+
+
+def _host_part(label: str, done: HostWork) -> Part:
+    return Part(label, f"host: {done.cause}", done.time_ns, 0.0, done.place, done.place_ns)

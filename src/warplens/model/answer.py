@@ -1,0 +1,87 @@
+"""`Answer`: what is concluded of what was opened. Outputs render it; none of them concludes for itself.
+
+Parts that do not apply are empty. Certainty has four words: a number is *measured* (timed without the profiler, proved,
+or a sum of recorded times), *simulated* (from recorded events through the step's graph), *estimated* (with a model of
+what is not recorded), or we *cannot tell*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from warplens.model.clock import ESTIMATED, MEASURED, Clock
+
+SIMULATED: Final = "simulated"
+CANNOT_TELL: Final = "cannot tell"
+CERTAINTIES: Final = {
+    MEASURED: "timed without the profiler, proved on a GPU, or a sum of recorded times",
+    SIMULATED: "from recorded events through the graph of the step",
+    ESTIMATED: "with a model of what is not recorded: what recording cost the host",
+    CANNOT_TELL: "the recording does not say; what to record for it stands beside it",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A row of `breakdown`: a part of one step."""
+
+    part: str
+    cause: str
+    time_ms: float
+    percent: float
+    place: str = ""
+    place_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Saving:
+    """A bound: what would be saved of a step if something took no time at all."""
+
+    of: str
+    """GPU, host, communication or streams."""
+    at_most_ms: float
+
+
+@dataclass(frozen=True)
+class AnsweredFinding:
+    """A finding with its gain: an interval, or a bound."""
+
+    code: str
+    title: str
+    gain: str
+    """In words; empty where nothing is known of it."""
+    place: str
+    advice: str
+    certainty: str
+    gain_ms: float = 0.0
+    low_ms: float | None = None
+    high_ms: float | None = None
+    is_upper_bound: bool = False
+    proof: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    kind: str
+    """trace, sums, job, memory, replay, kernel or diff."""
+    opened: tuple[str, ...]
+    """What it is, in a few parts: file, device, format, size."""
+    verdict: str
+    """Two short sentences at most."""
+    certainty: str = MEASURED
+    """Of the verdict."""
+    clock: Clock | None = None
+    parts: tuple[Part, ...] = ()
+    """Where one step goes; they add up to the clock."""
+    savings: tuple[Saving, ...] = ()
+    findings: tuple[AnsweredFinding, ...] = ()
+    limits: tuple[str, ...] = ()
+    """What is not certain or cannot be said, and what to record for it."""
+    next: tuple[str, ...] = ()
+    """Commands that can be run as they stand."""
+
+    @property
+    def largest(self) -> tuple[Part, ...]:
+        """The parts by their time."""
+        return tuple(sorted(self.parts, key=lambda part: -part.time_ms))

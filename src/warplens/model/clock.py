@@ -1,0 +1,69 @@
+"""`Clock`: how long one step takes without the profiler, and how that is known; all of a screen is of this step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from warplens_run.base.units import format_short_ms
+
+MEASURED: Final = "measured"
+GIVEN: Final = "given"
+ESTIMATED: Final = "estimated"
+RECORDED: Final = "recorded"
+SOURCES: Final = {
+    MEASURED: "timed without the profiler, in the same run",
+    GIVEN: "as --step-time says",
+    ESTIMATED: "the recorded step, less what recording its ops is estimated to have cost the host",
+    RECORDED: "as recorded: what recording cost is not taken off",
+}
+WIDE: Final = 0.1
+"""From this share of the step to either side on, the interval is said and not the point."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Of a step, or of the whole run where no steps are marked; a pass is the step of a served model."""
+
+    step_ms: float
+    low_ms: float
+    high_ms: float
+    source: str
+    recorded_ms: float
+    whole: str = "step"
+    """What it is of: step, pass or run."""
+    steps: int = 0
+    """How many were recorded; 0 for a run."""
+    reason: str = ""
+    """Why it is no better known, or how much recording may have cost."""
+
+    @property
+    def is_wide(self) -> bool:
+        return max(self.high_ms - self.step_ms, self.step_ms - self.low_ms) > WIDE * self.step_ms
+
+    @property
+    def certainty(self) -> str:
+        """The word for it: a recorded step is measured, as what it is."""
+        return ESTIMATED if self.source == ESTIMATED else MEASURED
+
+    @property
+    def interval(self) -> str:
+        """`31 to 52`, in the step's unit."""
+        return " to ".join(self.of_step(ms).rpartition(" ")[0] for ms in (self.low_ms, self.high_ms))
+
+    @property
+    def sure(self) -> str:
+        """How sure it is, with the interval where that is seen: `31 to 52, estimated`."""
+        seen = {self.of_step(ms) for ms in (self.low_ms, self.high_ms)}
+        return f"{self.interval}, {self.source}" if len(seen) > 1 else self.source
+
+    @property
+    def amount(self) -> str:
+        """`39.6 ms`, or `31 to 52 ms` where the interval is wide."""
+        if not self.is_wide:
+            return self.of_step(self.step_ms)
+        return f"{self.interval} {self.of_step(self.step_ms).rpartition(' ')[2]}"
+
+    def of_step(self, ms: float) -> str:
+        """A part of the step, in the step's unit."""
+        return format_short_ms(ms, self.step_ms)

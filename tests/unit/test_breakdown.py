@@ -1,0 +1,108 @@
+"""Where one step goes: parts that do not overlap, add up to the step, and have names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import warplens
+from finding_traces import ALL_REDUCE, GEMM
+from support import SAMPLES, Opened, annotation, each_case, frame, kernel, launch, memcpy, op
+from warplens.analyses.graph.breakdown import AFTER, BEFORE, BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES, IDLE, PARTS
+from warplens.profiles.trace import Profile
+
+Event = dict[str, Any]
+RELU = "void at::native::vectorized_elementwise_kernel<4, at::native::relu_kernel>"
+
+
+def parts_of(profile: Profile) -> dict[tuple[str, str], float]:
+    rows = profile.table("breakdown").to_dicts()
+    return {(row["part"], row["cause"]): row["time_ms"] for row in rows}
+
+
+@each_case(SAMPLES)
+def test_the_parts_add_up_to_the_step_of_every_sample(path: Any) -> None:
+    profile = warplens.open(path)
+    if not isinstance(profile, Profile):
+        return
+    rows, clock = profile.table("breakdown").to_dicts(), profile.clock
+    if clock is None:
+        assert not profile.answer().parts
+        return
+    assert sum(row["time_ms"] for row in rows) == pytest.approx(clock.step_ms, rel=1e-6)
+    assert sum(row["percent"] for row in rows) == pytest.approx(100)
+    assert all(row["time_ms"] >= 0 and row["part"] in PARTS for row in rows)
+    assert len({(row["part"], row["cause"]) for row in rows}) == len(rows), "one row per part and cause"
+
+
+def one_step(*events: Event, length: float = 1000) -> list[Event]:
+    return [annotation("ProfilerStep#1", 0, length), *events]
+
+
+def test_work_that_runs_at_once_is_counted_once(opened: Opened) -> None:
+    """Communication and copies count where nothing computes, and two categories share the time in which both run."""
+    parts = parts_of(
+        opened(
+            one_step(
+                launch(0, 1, 1), kernel(GEMM, 10, 100, 1), launch(2, 1, 2), kernel(RELU, 50, 60, 2, stream=8),
+                launch(4, 1, 3), kernel(ALL_REDUCE, 60, 100, 3, stream=9), launch(6, 1, 4),
+                memcpy(100, 100, correlation=4, stream=10),
+            )
+        )
+    )  # fmt: skip
+    assert parts[BUSY, "GEMM"] == pytest.approx(0.07)
+    assert parts[BUSY, "Elementwise"] == pytest.approx(0.03)
+    assert parts[EXPOSED_COMMUNICATION, "Communication"] == pytest.approx(0.05)
+    assert parts[EXPOSED_COPIES, "memcpy HtoD pinned"] == pytest.approx(0.04)
+
+
+def test_what_the_host_does_before_between_and_after_is_named(opened: Opened) -> None:
+    """Large parts of a step in a function of the user's, in a module and behind the last kernel."""
+    events = one_step(
+        frame("train.py(1): main", 0, 1000), frame("images.py(7): resize", 10, 300),
+        frame("nn.Module: Net_0", 400, 300), launch(320, 5, 1), kernel(GEMM, 330, 20, 1),
+        op("aten::mm", 600, 50), launch(640, 5, 2), kernel(GEMM, 650, 20, 2), frame("log.py(3): write", 700, 250),
+    )  # fmt: skip
+    parts = parts_of(opened(events))
+    assert parts[BEFORE, "host: images.py"] == pytest.approx(0.3, rel=0.05)
+    assert parts[IDLE, "host: forward"] == pytest.approx(0.24, rel=0.05)
+    assert parts[AFTER, "host: log.py"] == pytest.approx(0.25, rel=0.05)
+    answer = opened(events).answer()
+    assert answer.largest[0].cause == "host: images.py"
+    assert answer.largest[0].place == "images.py:7 resize"
+    assert "images.py" in answer.verdict, "the largest cost stands in the verdict"
+
+
+def test_causes_of_idle_time_are_told_apart(opened: Opened) -> None:
+    events = one_step(
+        op("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 0, 200), launch(205, 5, 1),
+        kernel(GEMM, 215, 100, 1), launch(212, 300, 2, name="cudaStreamSynchronize"),
+        launch(520, 5, 3), kernel(GEMM, 530, 100, 3), launch(540, 200, 4, name="cudaMalloc"),
+        launch(745, 5, 5), kernel(GEMM, 755, 100, 5), length=860,
+    )  # fmt: skip
+    parts = parts_of(opened(events))
+    assert parts[BEFORE, "host: data loading"] == pytest.approx(0.2, rel=0.1)
+    assert parts[IDLE, "host: memory allocation"] > 0.1
+    assert parts[IDLE, "synchronisation"] > 0.15
+
+
+def test_without_launches_idle_time_has_no_cause(opened: Opened) -> None:
+    profile = opened([kernel(GEMM, 0, 100, 0), kernel(GEMM, 400, 100, 0)])
+    assert parts_of(profile) == {(BUSY, "GEMM"): pytest.approx(0.2), (IDLE, "not recorded"): pytest.approx(0.3)}
+    assert profile.answer().verdict.startswith("Cannot tell what limits it")
+
+
+def test_a_run_without_steps_is_all_that_its_host_does(opened: Opened) -> None:
+    events = [op("setup", 0, 500), launch(600, 5, 1), kernel(GEMM, 610, 100, 1), op("finish", 720, 280)]
+    profile = opened(events)
+    assert profile.clock is not None
+    assert (profile.clock.whole, profile.clock.recorded_ms) == ("run", pytest.approx(1.0))
+
+
+def test_a_capture_of_graphs_is_called_so(opened: Opened) -> None:
+    events = [
+        op("warm", 0, 10), launch(2, 5, 1), kernel(GEMM, 10, 10, 1), launch(100, 5, 2, name="cudaStreamBeginCapture"),
+        *(op("aten::mm", at, 40) for at in range(110, 900, 50)), launch(900, 5, 3, name="cudaStreamEndCapture"),
+    ]  # fmt: skip
+    assert opened(events).verdict().startswith("A capture of CUDA or HIP graphs, which takes 89 %")
