@@ -20,6 +20,7 @@ from warplens.profiles.describing import explanations
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.rank_task import RankTask, digest_rank, kernel_groups_of_rank
 from warplens.ranks import digest_cache
+from warplens.ranks.coverage import coverage
 from warplens.ranks.file_heads import own_rank
 from warplens.ranks.finding_files import RankFile, is_job_folder, job_files, rank_files
 from warplens.ranks.gathering import gathered
@@ -65,7 +66,7 @@ class RankReading:
 
 
 class JobProfile(TablesOnDemand):
-    """An opened job: its ranks on one clock, their collectives matched, and who holds the others up.
+    """An opened job: its ranks on one clock, their collectives matched, and who delays the others.
 
     >>> import warplens
     >>> job = warplens.open_ranks(["samples/ranks/nccl4"])
@@ -155,17 +156,14 @@ class JobProfile(TablesOnDemand):
         return find_in_job(tables, self.step_ms, gain, self.min_gain_percent, format)
 
     def findings(self) -> list[Finding]:
-        """What holds the job up, the largest gain first."""
+        """What delays the job, the largest gain first."""
         return self._findings
 
     def verdict(self) -> str:
-        """Who holds the job up, since when, why and what it costs."""
+        """Who delays the job, since when, why, what it costs and how sure that is."""
         from warplens.advice.job_verdict import job_verdict
 
-        ranks = len(self.job.ranks)
-        if not any(digest.facts.gpu_events for digest in self.job.digests):
-            return f"{plural(ranks, 'rank')} without GPU work; what the host does is in the report of each."
-        return job_verdict(self.table("stragglers"), self.step_ms, ranks)
+        return job_verdict(self.table("stragglers"), self.step_ms, coverage(self.model))
 
     def with_timeline(self) -> Profile:
         """A `WarplensError`: each rank has a timeline of its own."""

@@ -1,4 +1,4 @@
-"""`stragglers`: all that hold the others up, each once, the costliest first."""
+"""`stragglers`: all that are slower than their peers, each once, the costliest first."""
 
 from __future__ import annotations
 

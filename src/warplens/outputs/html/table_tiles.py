@@ -90,7 +90,7 @@ RANK_TIMES: Final = ("step_ms", "compute_ms", "exposed_ms", "wait_ms", "idle_ms"
 
 def _straggler(row: Row) -> Tile:
     note = f"{_short_ms(row['excess_ms'])} a step since step {row['since_step']}"
-    return Tile("Straggler", f"rank {row['rank']}", note, f"holds others up; cause: {row['cause']}", "stragglers")
+    return Tile("Straggler", f"rank {row['rank']}", note, f"slower than its peers; cause: {row['cause']}", "stragglers")
 
 
 def snapshot_tiles(tables: Sequence[Table]) -> Iterator[Tile]:

@@ -1,4 +1,4 @@
-"""Which ranks hold the others up, since when and why.
+"""Which ranks delay the others, since when and why.
 
 | module | finds |
 |---|---|
