@@ -38,7 +38,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 EMPTY: dict[Any, Any] = {pl.Int64: 0, pl.Float64: 0.0, pl.String: ""}
 STEPS = dict.fromkeys((4, 5, 6), 60.0) | dict.fromkeys((7, 8, 9), 100.0)
 SLOW: dict[str, Any] = {
-    "rank": 2, "group": "rank 2", "since_step": 7, "excess_ms": 45.0, "gain_ms": 40.0, "explained_percent": 95.0,
+    "rank": 2, "group": "rank 2", "since_step": 7, "excess_ms": 45.0, "gain_ms": 40.0, "lost_ms": 120.0, "explained_percent": 95.0,
     "place": "aten::mm", "confidence": "high",
 }  # fmt: skip
 
@@ -212,6 +212,14 @@ def test_the_verdict_has_the_affected_steps_and_those_before() -> None:
     # A long first step is not what the job was like before.
     late = {2: 700.0, 3: 100.0, 4: 100.0}
     assert "before" not in verdict(slow | {"since_step": 3}, steps=late)
+
+
+def test_what_is_slower_for_all_ranks_delays_no_others() -> None:
+    slow = SLOW | {"group": "ranks 0–3", "cause": "network", "lost_ms": 0.0, "place": "all_reduce in group 0"}
+    assert verdict(slow) == (
+        "Network: all 4 ranks take 45.00 ms a step longer since step 7: 100.0 ms a step, 60.0 ms without that "
+        "(60.0 ms before), simulated; cause: network (all_reduce in group 0)."
+    )
 
 
 def test_low_confidence_is_in_the_words_of_the_verdict() -> None:

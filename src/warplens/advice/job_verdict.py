@@ -100,8 +100,12 @@ def _delaying(first: StragglerRow, step_ms: Mapping[int, float], ranks: int) -> 
     without = format_short_ms(max(0.0, affected - first.gain_ms), affected)
     others = "the others" if several else plural(ranks - 1, "rank")
     since = "" if len(step_ms) == 1 else f" since step {first.since_step}" if earlier else " in every step"
-    cost = f"{format_short_ms(affected, affected)} a step, {without} without {'them' if several else 'it'}{before}"
+    all_ranks = first.gain_ms > 0 and not first.lost_ms
+    them = "that" if all_ranks else "them" if several else "it"
+    cost = f"{format_short_ms(affected, affected)} a step, {without} without {them}{before}"
     delays = f"{_name(first)} {'delay' if several else 'delays'} {others}"
+    if all_ranks:
+        delays = f"{first.cause.capitalize()}: all {ranks:,} ranks take {format_ms(first.excess_ms)} a step longer"
     if first.place == BEFORE_FIRST_STEP:
         return f"{delays}: {first.note}; {cost}, {_certainty(first)}; cause: {first.cause}."
     return f"{delays}{since}: {cost}, {_certainty(first)}; {_cause(first)}."

@@ -63,6 +63,8 @@ class JobModel:
     @cached_property
     def is_known(self) -> bool:
         """Whether there are steps that all ranks recorded, with launches."""
+        if not self.job.has_comparable_steps:
+            return False
         ranks = len(np.unique(self.graph.rank)) if len(self.graph) else 0
         return ranks == len(self.job.digests) and len(self.graph.order) == len(self.graph) and bool(self.graph.steps)
 
