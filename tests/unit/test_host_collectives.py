@@ -101,7 +101,7 @@ def test_steps_that_are_inferred_and_not_as_many_on_each_rank_are_not_compared(t
     assert "no step was recorded by all ranks" in job.verdict()
 
 
-def gpu_rank(rank: int, kernel_us: float) -> Event:
+def gpu_rank(rank: int, kernel_us: float, slowest_us: float) -> Event:
     """Six steps of 10 ms: a kernel, its gradients copied to the host and reduced over gloo, and copied back."""
     events: list[Event] = []
 
@@ -111,8 +111,7 @@ def gpu_rank(rank: int, kernel_us: float) -> Event:
 
     for step in range(6):
         begin, number = 10_000.0 * step, 10 * step
-        ready = begin + 60 + kernel_us + 100
-        done = max(begin + 60 + 4_000 + 100, ready) + 300
+        done = begin + 60 + slowest_us + 100 + 300
         gpu = {"device": 0, "stream": 7}
         add("user_annotation", f"ProfilerStep#{step + 1}", 1, begin, 9_990)
         add("cpu_op", "aten::mm", 1, begin + 20, 30)
@@ -141,7 +140,7 @@ def gpu_rank(rank: int, kernel_us: float) -> Event:
 def test_a_gpu_that_computes_longer_delays_those_that_reduce_over_gloo(tmp_path: Path) -> None:
     """All ranks begin the call at once; that the slow one was not ready shows the end of its copy to the host."""
     for rank in range(4):
-        trace = gpu_rank(rank, 4_000.0 if rank == 3 else 1_000.0)
+        trace = gpu_rank(rank, 4_000.0 if rank == 3 else 1_000.0, 4_000.0)
         (tmp_path / f"rank{rank}.json").write_text(json.dumps(trace))
     job = warplens.open_ranks([tmp_path], cache=False)
     (row,) = job.table("stragglers").to_dicts()
@@ -152,3 +151,15 @@ def test_a_gpu_that_computes_longer_delays_those_that_reduce_over_gloo(tmp_path:
     assert waits["wait_ms_per_step"].to_list() == pytest.approx([3.0] * 3, abs=0.05)
     step = job.table("rank_steps").frame.filter((pl.col("rank") == 0) & (pl.col("step") == 2)).to_dicts()[0]
     assert step["exposed_ms"] == pytest.approx(3.3, abs=0.05)
+
+
+def test_a_gpu_that_computes_four_times_as_long_is_named_though_the_step_is_hardly_longer(tmp_path: Path) -> None:
+    for rank in range(4):
+        trace = gpu_rank(rank, 200.0 if rank == 3 else 50.0, 200.0)
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(trace))
+    job = warplens.open_ranks([tmp_path], cache=False)
+    (row,) = job.table("stragglers").to_dicts()
+    assert (row["rank"], row["cause"], row["since_step"]) == (3, "GPU", 1)
+    assert row["excess_ms"] == pytest.approx(0.15, abs=0.01)
+    assert row["note"] == "computes 2.5 × as long as its peers: 1.5 % of the step more"
+    assert job.verdict().startswith("Rank 3 ")

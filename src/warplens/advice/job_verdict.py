@@ -47,7 +47,9 @@ def job_verdict(stragglers: Table, step_ms: Mapping[int, float], known: Coverage
         slow = f"{_longer(first)} than the other ranks ({ESTIMATED}; {_cause(first)})"
         return f"{slow}, {step}; {CANNOT_TELL} for it: {doubt.reason}.{more} {doubt.record}."
     if first.gain_ms < 0.001 * median(step_ms.values()):
-        text = f"{_longer(first)} than its peers, which is overlapped ({step}, {_certainty(first)}); {_cause(first)}."
+        note = f" ({first.note})" if first.note else ""
+        slow = f"{_longer(first)} than its peers{note}"
+        text = f"{slow}, which is overlapped ({step}, {_certainty(first)}); {_cause(first)}."
     else:
         text = _delaying(first, step_ms, known.ranks)
     unseen = f" {doubt.reason[0].upper()}{doubt.reason[1:]}: others may be slower. {doubt.record}." if doubt else ""
