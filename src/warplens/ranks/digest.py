@@ -108,11 +108,17 @@ def _with_exposed_calls(work: Workspace, steps: pl.DataFrame, calls: pl.DataFram
 
 
 def _idle(work: Workspace) -> pl.DataFrame:
-    """By the step that was running on the host when the gap began: coarse, and enough to compare ranks."""
-    gaps, marks = gaps_in_any_order(work), work.trace.steps
-    number = np.searchsorted(marks["start_ns"].to_numpy(), gaps["start_ns"].to_numpy(), "right") - 1
-    numbers = np.append(marks["step"].to_numpy(), NONE)
-    frame = gaps.select("cause", pl.col("gap_ns").alias("idle_ns")).with_columns(pl.Series("step", numbers[number]))
+    """By the step whose work the GPU had begun when the gap began; before the first, that one.
+
+    The host's marks tell no more than that: it may be steps ahead.
+    """
+    gaps = gaps_in_any_order(work)
+    begun = work.gpu.filter(pl.col("step") >= 0).group_by("step").agg(pl.col("start_ns").min()).sort("start_ns")
+    number = np.searchsorted(begun["start_ns"].to_numpy(), gaps["start_ns"].to_numpy(), "right") - 1
+    numbers = begun["step"].to_numpy().astype(np.int64) if begun.height else np.array([NONE], np.int64)
+    frame = gaps.select("cause", pl.col("gap_ns").alias("idle_ns")).with_columns(
+        pl.Series("step", numbers[np.maximum(number, 0)], dtype=pl.Int64)
+    )
     return frame.group_by("step", "cause").agg(pl.col("idle_ns").sum()).sort("step", "cause")
 
 

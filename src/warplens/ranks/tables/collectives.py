@@ -10,7 +10,7 @@ from warplens.costs.collective import algbw_gbps, busbw_gbps
 from warplens.model.table import Column, Table
 from warplens.ranks.job import Job
 from warplens.ranks.kinds import POINT_TO_POINT
-from warplens.ranks.own_pace import JobModel
+from warplens.ranks.own_pace import AFTER_WARM_UP, JobModel
 from warplens.ranks.tables.shared import RANK, STEP, in_ms, in_us, numbered
 from warplens_run.base.units import ranges
 
@@ -75,7 +75,7 @@ WAIT_COLUMNS = (
     Column("for_rank", "rank that came last", "", pl.Int64),
     Column("count", "collectives in which it did", "", pl.Int64),
     Column("wait_ms", "time that the rank waited for it, in all", "ms", pl.Float64),
-    Column("wait_ms_per_step", "the same per step", "ms", pl.Float64),
+    Column("wait_ms_per_step", f"the same per step: {AFTER_WARM_UP}", "ms", pl.Float64),
 )
 
 
@@ -189,15 +189,20 @@ def _whole_group(
 
 def waits(model: JobModel) -> Table:
     job = model.job
+    usual = model.usual_steps
     last = job.matched.group_by("match").agg(pl.col("rank").sort_by("start_ns").last().alias("for_rank"))
     frame = (
         job.matched.join(last, on="match")
         .filter((pl.col("rank") != pl.col("for_rank")) & (pl.col("wait_ns") > 0))
         .group_by("rank", "for_rank")
-        .agg(pl.len().cast(pl.Int64).alias("count"), pl.col("wait_ns").sum())
+        .agg(
+            pl.len().cast(pl.Int64).alias("count"),
+            pl.col("wait_ns").sum(),
+            (pl.col("wait_ns").filter(pl.col("step").is_in(usual)).sum() / 1e6 / max(1, len(usual))).alias(
+                "wait_ms_per_step"
+            ),
+        )
         .with_columns(numbered(job).alias("rank"), numbered(job, "for_rank").alias("for_rank"), in_ms("wait_ns"))
     )
-    steps = max(1, job.steps["step"].n_unique())
-    frame = frame.with_columns((pl.col("wait_ms") / steps).alias("wait_ms_per_step"))
     frame = frame.sort("wait_ms", "rank", "for_rank", descending=[True, False, False])
     return Table.from_frame("waits", "one row per rank and rank that it waited for", WAIT_COLUMNS, frame)
