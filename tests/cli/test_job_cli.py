@@ -111,6 +111,21 @@ def test_explain_has_the_columns_that_a_job_shows() -> None:
         assert explained[name] == job.table(name).columns, name
 
 
+@pytest.mark.parametrize("topic", ["ranks", "waits", "collectives", "exposed_by_module", "job_critical_path", "own_ms"])
+def test_a_word_of_a_job_is_explained_by_the_table_that_has_it(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", topic]) == 0
+    out = capsys.readouterr().out
+    tables = {"ranks", "rank_steps"} if topic == "own_ms" else {topic}
+    assert set(re.findall(r"^  (\w+)\.", out, re.MULTILINE)) == tables
+    if topic == "ranks":
+        assert "also a column of groups and pipeline: warplens explain groups.ranks" in out
+
+
+def test_a_note_whose_text_is_its_detail_has_a_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "plain_step"]) == 0
+    assert "how long a step takes without the profiler" in capsys.readouterr().out
+
+
 @pytest.fixture(scope="module")
 def job_of_20(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("job_of_20")

@@ -11,7 +11,7 @@ from warplens.model.table import Column, Table
 from warplens.ranks.job import Job
 from warplens.ranks.kinds import POINT_TO_POINT
 from warplens.ranks.own_pace import AFTER_WARM_UP, JobModel
-from warplens.ranks.tables.shared import RANK, STEP, in_ms, in_us, numbered
+from warplens.ranks.tables.shared import STEP, in_ms, in_us, numbered
 from warplens_run.base.units import ranges
 
 ONE_NODE, NODES, UNKNOWN_NODES = "one node", "several nodes", ""
@@ -71,10 +71,10 @@ GROUP_COLUMNS = (
     Column("transfer_ms", "transfers in all", "ms", pl.Float64),
 )
 WAIT_COLUMNS = (
-    RANK,
-    Column("for_rank", "rank that came last", "", pl.Int64),
+    Column("rank", "rank that waited", "", pl.Int64),
+    Column("for_rank", "rank that it waited for: the last to begin the collective", "", pl.Int64),
     Column("count", "collectives in which it did", "", pl.Int64),
-    Column("wait_ms", "time that the rank waited for it, in all", "ms", pl.Float64),
+    Column("wait_ms", "time that it waited so, in the whole recording", "ms", pl.Float64),
     Column("wait_ms_per_step", f"the same per step: {AFTER_WARM_UP}", "ms", pl.Float64),
 )
 
@@ -127,7 +127,9 @@ def collectives(model: JobModel) -> Table:
         ((pl.col("last_start_ns") - pl.col("first_start_ns")) / 1e3).alias("start_skew_us"),
         ((pl.col("last_end_ns") - pl.col("first_end_ns")) / 1e3).alias("end_skew_us"),
     )
-    return Table.from_frame("collectives", "one row per matched call", COLLECTIVE_COLUMNS, frame, *_no_match(frame))
+    return Table.from_frame(
+        "collectives", "one row per call that was matched across ranks", COLLECTIVE_COLUMNS, frame, *_no_match(frame)
+    )
 
 
 def _no_match(frame: pl.DataFrame) -> tuple[str, ...]:
@@ -205,4 +207,6 @@ def waits(model: JobModel) -> Table:
         .with_columns(numbered(job).alias("rank"), numbered(job, "for_rank").alias("for_rank"), in_ms("wait_ns"))
     )
     frame = frame.sort("wait_ms", "rank", "for_rank", descending=[True, False, False])
-    return Table.from_frame("waits", "one row per rank and rank that it waited for", WAIT_COLUMNS, frame)
+    return Table.from_frame(
+        "waits", "one row per rank and other rank that it waited for in collectives", WAIT_COLUMNS, frame
+    )

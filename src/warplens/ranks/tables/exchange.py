@@ -41,7 +41,7 @@ EXPOSED_COLUMNS = (
     Column("count", "calls per step and rank", "", pl.Float64),
     Column("exposed_ms", f"not hidden by computation, per step and rank: {AFTER_WARM_UP}", "ms", pl.Float64),
     Column("most_ms", "the same of the rank with most", "ms", pl.Float64),
-    Column("wait_ms", "part of exposed_ms at most: waits for other ranks, per step", "ms", pl.Float64),
+    Column("wait_ms", "part of exposed_ms that may be waits for other ranks", "ms", pl.Float64),
 )
 
 
@@ -141,4 +141,9 @@ def exposed_by_module(model: JobModel) -> Table:
         )
         .sort("exposed_ms", "module", "kind", descending=[True, False, False])
     )
-    return Table.from_frame("exposed_by_module", "one row per module and kind of collective", EXPOSED_COLUMNS, frame)
+    return Table.from_frame(
+        "exposed_by_module",
+        "communication that no computation hides: one row per module and kind of collective",
+        EXPOSED_COLUMNS,
+        frame,
+    )

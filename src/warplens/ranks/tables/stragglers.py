@@ -26,7 +26,7 @@ COLUMNS = (
         "",
         pl.String,
     ),
-    Column("note", "what else is known of it", "", pl.String),
+    Column("note", "what else is known of it, such as how many times as long its GPU computes", "", pl.String),
 )
 
 
