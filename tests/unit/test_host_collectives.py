@@ -153,6 +153,50 @@ def test_a_gpu_that_computes_longer_delays_those_that_reduce_over_gloo(tmp_path:
     assert step["exposed_ms"] == pytest.approx(3.3, abs=0.05)
 
 
+def rank_with_a_thread_for_backward(rank: int, extra_us: float) -> Event:
+    """Two buckets a step, reduced while the thread of backward computes; it waits for both at its end."""
+    events: list[Event] = []
+
+    def add(cat: str, name: str, tid: int, ts: float, dur: float) -> None:
+        sizes = {"Input Dims": [[1024]], "Input type": ["float"]} if "all" in name else {}
+        events.append({"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, "args": sizes})
+
+    for step in range(6):
+        begin = 100_000.0 * step
+        last = begin + 30_000  # the slowest rank issues its first bucket then
+        own = begin + 10_000 + extra_us
+        add("user_annotation", f"ProfilerStep#{step + 1}", 1, begin, 99_990)
+        add("cpu_op", "aten::forward", 1, begin + 50, 900)
+        add("cpu_op", "aten::backward_1", 2, begin + 1_000, own - begin - 1_000)
+        add("cpu_op", "c10d::allreduce_", 2, own + 10, 20)
+        add("user_annotation", "gloo:all_reduce", 3, own + 40, last + 5_000 - own - 40)
+        add("cpu_op", "aten::backward_2", 2, own + 50, 30_000)
+        second = own + 30_060
+        add("cpu_op", "c10d::allreduce_", 2, second, 20)
+        done = last + 30_060 + 5_000
+        add("user_annotation", "gloo:all_reduce", 4, second + 30, done - second - 30)
+        add("cpu_op", "aten::copy_", 2, done + 50, 1_000)
+        add("cpu_op", "aten::optimizer", 1, done + 1_200, begin + 99_900 - done - 1_200)
+    groups = [{"pg_name": "0", "pg_desc": "default_pg", "backend_config": "cpu:gloo", "ranks": [0, 1, 2, 3]}]
+    return {
+        "schemaVersion": 1,
+        "baseTimeNanoseconds": 1_000_000_000_000_000_000,
+        "distributedInfo": {"backend": "gloo", "rank": rank, "world_size": 4, "pg_config": groups},
+        "traceEvents": events,
+    }
+
+
+def test_a_collective_that_ends_while_backward_computes_was_not_waited_for(tmp_path: Path) -> None:
+    for rank in range(4):
+        trace = rank_with_a_thread_for_backward(rank, 20_000.0 if rank == 1 else 0.0)
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(trace))
+    job = warplens.open_ranks([tmp_path], cache=False)
+    (row,) = job.table("stragglers").to_dicts()
+    assert (row["rank"], row["cause"]) == (1, "host")
+    assert row["excess_ms"] == pytest.approx(20, abs=0.5)
+    assert row["gain_ms"] == pytest.approx(20, abs=0.5)
+
+
 def test_a_gpu_that_computes_four_times_as_long_is_named_though_the_step_is_hardly_longer(tmp_path: Path) -> None:
     for rank in range(4):
         trace = gpu_rank(rank, 200.0 if rank == 3 else 50.0, 200.0)

@@ -68,11 +68,11 @@ def doubt_of(known: Coverage) -> Doubt | None:
     doubts = (
         (not known.has_work, "neither GPU work nor a collective is recorded",
          "Record the CPU and the GPU of each rank; what the host does is in the report of each (--rank N)"),
+        (known.ranks == 1, "there is no other rank to compare it with", "Record every rank"),
         (not known.has_launches, "not every rank records what launches its work",
          "Record the CPU beside the GPU on each rank (ProfilerActivity.CPU and CUDA)"),
         (not known.has_steps, "no step was recorded by all ranks",
          "Record the same steps on each rank (schedule and prof.step())"),
-        (known.ranks == 1, "there is no other rank to compare it with", "Record every rank"),
         (not known.calls, "no communication is recorded", "Record steps in which ranks communicate, on each rank"),
         (not known.matched, f"no collective of {known.calls:,} could be matched", NAME_GROUPS),
         (known.matched_share < ENOUGH_MATCHED, f"only {share} of the communication could be matched", NAME_GROUPS),

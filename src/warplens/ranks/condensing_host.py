@@ -1,8 +1,8 @@
 """The moments and ways of a rank whose collectives run on the host; see condensing.py for what they are.
 
-The main thread waits for a collective where it does nothing as the collective ends and goes on right after. So what it
-does between two such ends is its own time. A rank is ready for a collective so long after the last of these ends as was
-recorded; where the copy of a tensor to the host decided that, what the GPU computed meanwhile is the GPU's part.
+A program waits for a collective where none of its threads works as the collective ends and one goes on right after. So
+what it does between two such ends is its own time. A rank is ready for a collective so long after the last of these
+ends as was recorded; where the copy of a tensor to the host decided that, what the GPU computed meanwhile is the GPU's.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import polars as pl
 
 from warplens.analyses.time.timeline import device_work
 from warplens.analyses.workspace import Workspace
-from warplens.model.intervals import covered_until, covers, union
+from warplens.model.intervals import covered_until, covers
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
 from warplens.ranks.condensing import ARRIVAL, DONE, END, MARK_MOMENT, ORIGIN, Moment
-from warplens.ranks.host_collectives import main_lane, working
+from warplens.ranks.host_collectives import busy_threads
 from warplens.ranks.records import FRAMES
 
 AWAKE_NS: Final = 200_000
-"""A thread goes on at the latest so long after what it waited for, or as long as it had waited."""
+"""A program goes on at the latest so long after what it waited for, or as long as it had waited."""
 
 
 def condensed_on_host(work: Workspace, calls: pl.DataFrame) -> dict[str, pl.DataFrame]:
@@ -34,10 +34,10 @@ def condensed_on_host(work: Workspace, calls: pl.DataFrame) -> dict[str, pl.Data
     moments = [Moment(ORIGIN, NONE, NONE, origin + int(trace.ints("start_ns").min(initial=0)))]
     ways: list[tuple[int, int, int, int, int]] = []
     times, chain = [moments[0].recorded_ns - origin], [0]
-    """The moments that the main thread goes on from, by time."""
+    """The moments that the program goes on from, by time."""
 
     def reach(kind: int, step: int, row: int, time: int, since: int, *, is_gpu: bool) -> None:
-        """A moment that is reached from the last one that the main thread went on from at `since`."""
+        """A moment that is reached from the last one that the program went on from before `since`."""
         source = chain[max(0, bisect_right(times, since) - 1)]
         begun = moments[source].recorded_ns - origin
         moments.append(Moment(kind, step, row, origin + time))
@@ -88,11 +88,8 @@ def _launched_ns(work: Workspace, row: int) -> int:
 
 
 def _is_waited(work: Workspace, calls: pl.DataFrame) -> Bools:
-    """Whether the main thread waited for the end of each call."""
-    trace = work.trace
-    rows = np.flatnonzero(working(work) & (trace.ints("lane") == main_lane(work)))
-    begun = trace.ints("start_ns")[rows]
-    busy = union(begun, begun + trace.ints("dur_ns")[rows])
+    """Whether the program waited for the end of each call: none of its threads works then, and one goes on after it."""
+    busy = busy_threads(work)
     end: Ints = calls["end_ns"].to_numpy()
     at = np.searchsorted(busy.starts, end, "left")
     stopped = np.where(at > 0, busy.ends[np.maximum(at - 1, 0)], 0) if len(busy.starts) else np.zeros_like(end)

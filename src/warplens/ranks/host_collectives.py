@@ -76,14 +76,15 @@ def host_collectives(work: Workspace) -> pl.DataFrame | None:
     return frame.sort("launch_ns", "start_ns", "id")
 
 
-def main_lane(work: Workspace) -> int:
-    """The thread that marks steps; of a trace without marks, the one that calls most collectives."""
+def busy_threads(work: Workspace) -> Union:
+    """When a thread of the program works: the one that marks steps, or one that issues collectives, as in backward."""
     trace = work.trace
     marks = trace.rows_of("annotation")
     marking = marks[np.isin(trace.ints("start_ns")[marks], trace.steps["start_ns"].to_numpy())]
-    rows = marking if len(marking) else _rows(work, CALL)
-    lanes = trace.ints("lane")[rows]
-    return int(np.bincount(np.maximum(lanes, 0)).argmax()) if len(lanes) else 0
+    lanes = np.unique(trace.ints("lane")[np.concatenate([marking, _rows(work, CALL)])])
+    rows = np.flatnonzero(working(work) & np.isin(trace.ints("lane"), lanes))
+    begun = trace.ints("start_ns")[rows]
+    return union(begun, begun + trace.ints("dur_ns")[rows])
 
 
 def working(work: Workspace) -> Bools:
@@ -198,10 +199,5 @@ def _uncovered(busy: Union, start: Ints, end: Ints) -> Ints:
 
 
 def _computing(work: Workspace) -> Union:
-    """When the GPU computes; without a GPU, when the main thread works."""
-    if len(work.gpu):
-        return device_work(work, None).computation
-    trace = work.trace
-    rows = np.flatnonzero(working(work) & (trace.ints("lane") == main_lane(work)))
-    begun = trace.ints("start_ns")[rows]
-    return union(begun, begun + trace.ints("dur_ns")[rows])
+    """When the GPU computes; without a GPU, when a thread of the program works."""
+    return device_work(work, None).computation if len(work.gpu) else busy_threads(work)
