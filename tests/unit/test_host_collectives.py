@@ -12,9 +12,13 @@ import polars as pl
 import pytest
 
 import warplens
+from rank_digests import call, digest
 from support import ROOT
 from warplens.profiles.job import JobProfile
+from warplens.ranks.coverage import coverage
+from warplens.ranks.job import Job
 from warplens.ranks.kinds import kind_of
+from warplens.ranks.own_pace import JobModel
 
 GLOO4 = ROOT / "samples" / "ranks" / "gloo4"
 Event = dict[str, Any]
@@ -151,6 +155,19 @@ def test_a_gpu_that_computes_longer_delays_those_that_reduce_over_gloo(tmp_path:
     assert waits["wait_ms_per_step"].to_list() == pytest.approx([3.0] * 3, abs=0.05)
     step = job.table("rank_steps").frame.filter((pl.col("rank") == 0) & (pl.col("step") == 2)).to_dicts()[0]
     assert step["exposed_ms"] == pytest.approx(3.3, abs=0.05)
+
+
+def test_calls_on_the_host_beside_kernels_do_not_decide_how_much_of_the_waiting_is_seen() -> None:
+    """Kernels name their group and the host's calls do not, so that no counterpart of these is known."""
+    on_host = {"device": -1, "group": "(unknown)", "kernel": "gloo:broadcast", "kind": "broadcast"}
+    digests = [
+        digest(rank, [call(100), *(call(200 + 50 * place, **on_host) for place in range(9))], (("0", (0, 1)),))
+        for rank in range(2)
+    ]
+    job = Job(tuple(digests))
+    assert job.calls.height == 20
+    known = coverage(JobModel(job))
+    assert (known.calls, known.matched) == (2, 2)
 
 
 def rank_with_a_thread_for_backward(rank: int, extra_us: float) -> Event:

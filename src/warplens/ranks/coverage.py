@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import polars as pl
 
 from warplens.ranks.own_pace import JobModel
 
@@ -38,6 +39,9 @@ class Coverage(msgspec.Struct, frozen=True):
 
 def coverage(model: JobModel) -> Coverage:
     job = model.job
+    # Beside kernels, small messages over gloo are many and hardly decide who waits.
+    of_kernels = job.calls.filter(pl.col("device") >= 0)
+    calls = of_kernels if of_kernels.height else job.calls
     worlds = [digest.facts.world_size for digest in job.digests]
     return Coverage(
         ranks=len(job.digests),
@@ -45,7 +49,7 @@ def coverage(model: JobModel) -> Coverage:
         has_work=any(digest.facts.gpu_events or digest.collectives.height for digest in job.digests),
         has_launches=all(digest.frames["moments"].height for digest in job.digests),
         has_steps=model.is_known,
-        calls=job.calls.height,
-        matched=job.matched.height,
+        calls=calls.height,
+        matched=int((calls["match"] >= 0).sum()),
         has_one_clock=job.clocks.is_common,
     )
