@@ -88,7 +88,7 @@ def test_a_folder_several_paths_and_a_pattern_are_the_same_job(
     paths: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", *paths]) == 0
-    assert "Rank 1 takes 21.10 ms a step longer than its peers since step 7" in capsys.readouterr().out
+    assert "Rank 1 takes 21.10 ms a step longer since step 7 than its peers" in capsys.readouterr().out
     assert [row["rank"] for row in rows_of(capsys, "show", *paths, "ranks")] == [0, 1, 2, 3]
     assert rows_of(capsys, "sql", *paths, "select max(rank) as most from ranks") == [{"most": 3}]
     assert main(["advise", *paths]) == 0
@@ -109,6 +109,21 @@ def test_explain_has_the_columns_that_a_job_shows() -> None:
     job = warplens.open_ranks([NCCL4])
     for name in JOB_TABLES.keys() - {"quality"}:
         assert explained[name] == job.table(name).columns, name
+
+
+@pytest.mark.parametrize("topic", ["ranks", "waits", "collectives", "exposed_by_module", "job_critical_path", "own_ms"])
+def test_a_word_of_a_job_is_explained_by_the_table_that_has_it(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", topic]) == 0
+    out = capsys.readouterr().out
+    tables = {"ranks", "rank_steps"} if topic == "own_ms" else {topic}
+    assert set(re.findall(r"^  (\w+)\.", out, re.MULTILINE)) == tables
+    if topic == "ranks":
+        assert "also a column of groups and pipeline: warplens explain groups.ranks" in out
+
+
+def test_a_note_whose_text_is_its_detail_has_a_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "plain_step"]) == 0
+    assert "how long a step takes without the profiler" in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")

@@ -142,7 +142,7 @@ def test_a_slow_rank_behind_a_slower_one_is_named_with_what_it_costs_then(tmp_pa
     assert (first["rank"], first["cause"], first["note"]) == (3, "host", "")
     assert (second["rank"], second["cause"], second["since_step"]) == (1, "imbalance", truth.faults[1].since_step)
     assert second["gain_ms"] < 0.02 * np.median(truth.step_ms)
-    assert second["note"].endswith("ms a step once those above are mended")
+    assert second["note"].endswith("ms a step once those above are fixed")
 
 
 def test_a_slow_gpu_in_a_stage_with_another_layer_is_told_from_the_stage(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_a_collective_that_a_rank_left_before_another_came_is_counted_and_not_ma
     late = [*early[:19], call(10_000, 10)]
     found = job(digest(0, early, WORLD), digest(1, late, WORLD))
     assert matches(found) == pairs(*((n, n) for n in range(19)))
-    assert "2 communication kernels of 40 (5.0 %) not matched: a rank ends" in found.notes()[-1].message
+    assert "2 communication calls of 40 (5.0 %) not matched: a rank ends" in found.notes()[-1].message
 
 
 @settings(max_examples=40, deadline=None)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 
@@ -16,6 +17,7 @@ from warplens.advice.rank_rules import JOB_RULES, find_in_job
 from warplens.model.finding import Finding
 from warplens.model.table import Column, Table
 from warplens.profiles.job import JobProfile
+from warplens.ranks.coverage import Coverage
 from warplens.ranks.hiding import gain_of_hiding
 from warplens.ranks.slow.records import BEFORE_FIRST_STEP
 from warplens.ranks.tables.collectives import KIND_COLUMNS, WAIT_COLUMNS
@@ -36,7 +38,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 EMPTY: dict[Any, Any] = {pl.Int64: 0, pl.Float64: 0.0, pl.String: ""}
 STEPS = dict.fromkeys((4, 5, 6), 60.0) | dict.fromkeys((7, 8, 9), 100.0)
 SLOW: dict[str, Any] = {
-    "rank": 2, "group": "rank 2", "since_step": 7, "excess_ms": 45.0, "gain_ms": 40.0, "explained_percent": 95.0,
+    "rank": 2, "group": "rank 2", "since_step": 7, "excess_ms": 45.0, "gain_ms": 40.0, "lost_ms": 120.0, "explained_percent": 95.0,
     "place": "aten::mm", "confidence": "high",
 }  # fmt: skip
 
@@ -186,36 +188,96 @@ def test_every_code_explains_how_its_gain_is_estimated_and_when_it_is_reported()
         assert "{" not in text
 
 
-def verdict(*rows: dict[str, Any], steps: dict[int, float] = STEPS) -> str:
-    return job_verdict(tables(stragglers=list(rows))["stragglers"], steps, 4)
+WHOLE = Coverage(ranks=4, world_size=4, calls=100, matched=96)
+"""Nothing keeps these recordings from showing who waits."""
+
+
+def verdict(*rows: dict[str, Any], steps: dict[int, float] = STEPS, known: Coverage = WHOLE) -> str:
+    return job_verdict(tables(stragglers=list(rows))["stragglers"], steps, known)
 
 
 def test_the_verdict_has_the_affected_steps_and_those_before() -> None:
     slow = SLOW | {"cause": "host"}
     assert verdict(slow) == (
-        "Rank 2 holds 3 ranks up since step 7: 100.0 ms a step, 60.0 ms without it (60.0 ms before); "
+        "Rank 2 delays 3 ranks since step 7: 100.0 ms a step, 60.0 ms without it (60.0 ms before), simulated; "
         "cause: host (aten::mm)."
     )
     assert verdict(slow | {"since_step": 4}, slow, slow) == (
-        "Rank 2 holds 3 ranks up in every step: 80.0 ms a step, 40.0 ms without it; cause: host (aten::mm). "
+        "Rank 2 delays 3 ranks in every step: 80.0 ms a step, 40.0 ms without it, simulated; cause: host (aten::mm). "
         "2 more stragglers: table stragglers."
     )
     assert verdict(slow | {"group": "ranks 2–3 (stage 1)", "cause": "unclear", "place": ""}).startswith(
-        "Ranks 2–3 (stage 1) hold the others up since step 7: 100.0 ms a step, 60.0 ms without them"
+        "Ranks 2–3 (stage 1) delay the others since step 7: 100.0 ms a step, 60.0 ms without them"
     )
     # A long first step is not what the job was like before.
     late = {2: 700.0, 3: 100.0, 4: 100.0}
     assert "before" not in verdict(slow | {"since_step": 3}, steps=late)
 
 
+def test_what_is_slower_for_all_ranks_delays_no_others() -> None:
+    slow = SLOW | {"group": "ranks 0–3", "cause": "network", "lost_ms": 0.0, "place": "all_reduce in group 0"}
+    assert verdict(slow) == (
+        "Network: all 4 ranks take 45.00 ms a step longer since step 7: 100.0 ms a step, 60.0 ms without that "
+        "(60.0 ms before), simulated; cause: network (all_reduce in group 0)."
+    )
+
+
+def test_low_confidence_is_in_the_words_of_the_verdict() -> None:
+    low = SLOW | {"cause": "unclear", "confidence": "low"}
+    assert "60.0 ms without it (60.0 ms before), estimated, low confidence; the cause is unclear" in verdict(low)
+    assert "(80.00 ms a step, estimated, low confidence)" in verdict(low | {"gain_ms": 0.0})
+
+
 def test_the_verdict_without_a_cost_or_a_straggler() -> None:
-    assert verdict() == "4 ranks, 80.00 ms a step; none holds the others up."
-    assert "which other work hides (80.00 ms a step); cause: host" in verdict(SLOW | {"cause": "host", "gain_ms": 0.0})
+    assert verdict() == "4 ranks, 80.00 ms a step; no rank delays the others (simulated)."
+    hidden = verdict(SLOW | {"cause": "host", "gain_ms": 0.0})
+    assert "which is overlapped (80.00 ms a step, simulated); cause: host" in hidden
     late = SLOW | {"cause": "host", "place": BEFORE_FIRST_STEP, "since_step": 1, "note": "its step begins late"}
     assert verdict(late, steps={1: 80.0}) == (
-        "Rank 2 holds 3 ranks up: its step begins late; 80.0 ms a step, 40.0 ms without it; cause: host."
+        "Rank 2 delays 3 ranks: its step begins late; 80.0 ms a step, 40.0 ms without it, simulated; cause: host."
     )
-    assert verdict(steps={}).endswith("are needed to find who is slow.")
+
+
+@pytest.mark.parametrize(
+    ("fact", "reason", "record"),
+    [
+        ({"has_work": False, "has_steps": False, "calls": 0, "matched": 0}, "nor a collective is recorded", "the GPU"),
+        ({"has_launches": False, "has_steps": False}, "launches its work", "Record the CPU"),
+        ({"has_steps": False}, "no step was recorded by all ranks", "prof.step()"),
+        ({"ranks": 1, "world_size": 1}, "no other rank", "Record every rank"),
+        ({"calls": 0, "matched": 0}, "no communication is recorded", "in which ranks communicate"),
+        ({"matched": 0}, "no collective of 100 could be matched", "ExecutionTrace"),
+        ({"matched": 79}, "only 79 % of the communication", "ExecutionTrace"),
+        ({"has_one_clock": False}, "share no collective", "all ranks communicate"),
+        ({"ranks": 2, "world_size": 128}, "126 ranks of 128 are not here", "Record every rank"),
+    ],
+)
+def test_what_the_recordings_do_not_show_is_not_denied(fact: dict[str, Any], reason: str, record: str) -> None:
+    known = msgspec.structs.replace(WHOLE, **fact)
+    text = verdict(steps=STEPS if known.has_steps else {}, known=known)
+    cannot, _, advice = text.partition(reason)
+    assert "cannot tell who waits" in cannot
+    assert record in advice
+    assert "no rank delays" not in text
+
+
+def test_a_slow_rank_is_named_where_not_all_waits_are_seen_and_what_is_not_seen_is_said() -> None:
+    slow = SLOW | {"cause": "host"}
+    unmatched = verdict(slow, known=msgspec.structs.replace(WHOLE, matched=0))
+    assert unmatched.startswith("Rank 2 takes 45.00 ms a step longer since step 7 than the other ranks (estimated")
+    assert "cannot tell who waits for it: no collective of 100 could be matched" in unmatched
+    few = verdict(slow, known=msgspec.structs.replace(WHOLE, world_size=6))
+    assert few.endswith("2 ranks of 6 are not here: others may be slower. Record every rank.")
+
+
+def test_a_part_of_a_real_job_cannot_tell_who_waits(tmp_path: Path) -> None:
+    make_job(tmp_path, JobSpec(grid=Grid(dp=4), seed=2))
+    files = sorted(tmp_path.glob("*rank[01]*.json*"))
+    assert len(files) == 2
+    whole, part = warplens.open_ranks([tmp_path], cache=False), warplens.open_ranks(files, cache=False)
+    assert whole.verdict().endswith("no rank delays the others (simulated).")
+    assert part.verdict().startswith("2 of 4 ranks, ")
+    assert "cannot tell who waits: 2 ranks of 4 are not here. Record every rank." in part.verdict()
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
+from warplens.advice.compared_steps import HOST, SAME, StepChange, UnprofiledSteps, step_change
 from warplens.analyses.diff.summary import CATEGORY, IDLE, REST, TOTAL, span_us
 from warplens.analyses.work.modules import OPTIMIZER, OUTSIDE
 from warplens.analyses.workspace import NO_LAUNCH
@@ -39,11 +40,12 @@ NOTABLE: Final = 0.1
 HOST_BUSY: Final = "host busy"
 MANY: Final = 0.2
 """The number of GPU events is named if it changed by more than this share."""
+MOST_TIMES: Final = 100
+"""More than that says only that one of the two hardly has any."""
+NEAR: Final = 0.05
+"""The GPU's span is the step where it differs by less than this share."""
 UNEQUAL: Final = 1.1
 """FLOPs that differ by more than this factor are named: the runs do not do the same work, or not all of it."""
-SAME: Final = 1.005
-"""Smaller ratios are not worth a sentence."""
-FEW_STEPS: Final = 3
 EVERYTHING: Final = (100.0, 100.0)
 """All GPU time is matched."""
 OVERLAP: Final = "kernels overlap each other, or the next step, more in one run than in the other"
@@ -66,6 +68,15 @@ class ComparisonFigures:
     tables: Mapping[str, Table]
     matched: tuple[float, float]
     per_step: bool
+    unprofiled: UnprofiledSteps | None = None
+    runs: tuple[int, int] | None = None
+    """Steps that times are means of; None where the steps were asked for."""
+
+    @cached_property
+    def step(self) -> StepChange:
+        """A step on the clock that both runs have; the whole traces where no steps are compared."""
+        steps = self.tables["diff_steps"]
+        return step_change(self.measures, steps, self.unprofiled, self.runs, per_step=self.per_step)
 
     @cached_property
     def summary(self) -> list[PartDiff]:
@@ -114,9 +125,16 @@ class ComparisonFigures:
         return " per step" if self.per_step else ""
 
 
-def comparison_verdict(tables: Mapping[str, Table], matched: tuple[float, float], *, per_step: bool) -> str:
+def comparison_verdict(
+    tables: Mapping[str, Table],
+    matched: tuple[float, float],
+    *,
+    per_step: bool,
+    runs: tuple[int, int] | None,
+    unprofiled: UnprofiledSteps | None = None,
+) -> str:
     """A few sentences, the most important one first."""
-    figures = ComparisonFigures(tables, matched, per_step)
+    figures = ComparisonFigures(tables, matched, per_step, unprofiled, runs)
     a, b = figures.total.a_us, figures.total.b_us
     if not a and not b:
         return _without_gpu(figures)
@@ -127,34 +145,47 @@ def comparison_verdict(tables: Mapping[str, Table], matched: tuple[float, float]
 
 
 def _main(figures: ComparisonFigures) -> list[str]:
-    total = figures.total
-    span = span_us(total.a_us, total.b_us) + figures.unit
-    if not any(part.delta_us for part in figures.summary):
-        return [f"No difference at all: {span}."]
-    if total.within_noise:
-        same = f"{_within_spread(figures, total)}: {span}"
-        if _notable(figures, figures.busy):
-            return [f"{same}, {idle_text(figures)}.", *_work(figures)]
-        return [f"{same}.", *_beyond_noise(figures)]
-    if _ratio(total) < SAME:
-        return [f"B is as fast as A: {span}.", *_beyond_noise(figures)]
-    return [f"B is {_faster(total)}: {span}.", *_from(figures)]
+    step, total = figures.step, figures.total
+    if not any(part.delta_us for part in figures.summary) and not step.delta_us:
+        return [f"No difference: {step.span}."]
+    same_way = step.delta_us * total.delta_us > 0
+    if not step.is_shown:
+        work = _notable(figures, figures.busy)
+        idle = f", {idle_text(figures)}" if work and not figures.unprofiled else ""
+        parts = _work(figures, "But B's") if work else _beyond_noise(figures)
+        return [f"No difference in step time is shown: {step.span}{idle}; {step.unseen}.", *parts]
+    if step.ratio < SAME:
+        return [f"B is as fast as A: {step.span}.", *_beyond_noise(figures)]
+    first = [f"B is {step.ratio:.2f}× {_direction(step.delta_us)}: {step.span}.", *_sure(figures)]
+    if same_way and (not total.within_noise or step.is_apart):
+        return [*first, *_part_on_gpu(figures), *_from(figures)]
+    if figures.busy.delta_us * step.delta_us > 0 and _notable(figures, figures.busy):
+        return [*first, *_work(figures, "B's")]
+    return first
 
 
-def _within_spread(figures: ComparisonFigures, row: TimeDiff, time: str = "step time") -> str:
-    """The spread of two or three steps is too uncertain to show a difference; only equal times can be recognised."""
-    is_large = row.a_us and row.b_us and _ratio(row) >= SAME
-    if is_large and min(len(figures.steps("a")), len(figures.steps("b"))) <= FEW_STEPS:
-        return f"Too few steps to tell a difference in {time} from the runs' own spread"
-    return f"No difference in {time} beyond the runs' own spread"
+def _sure(figures: ComparisonFigures) -> list[str]:
+    """What shows the difference, where the spread of the steps does not."""
+    step = figures.step
+    if step.is_apart and step.unseen_percent is not None and 100 * (step.ratio - 1) < step.unseen_percent:
+        return [f"Every step of B is {'longer' if step.delta_us > 0 else 'shorter'} than every step of A."]
+    unknown = figures.per_step and figures.runs is not None and step.unseen_percent is None
+    return [f"{step.unseen[0].upper()}{step.unseen[1:]}."] if unknown else []
 
 
-def _work(figures: ComparisonFigures) -> list[str]:
-    """GPU work that changed although the step did not: what the host's pace hides in these runs."""
+def _part_on_gpu(figures: ComparisonFigures) -> list[str]:
+    """The GPU's recorded span of a step, which the parts add up to, where it is not the time compared."""
+    step, total = figures.step, figures.total
+    near = all(abs(ours - spans) <= NEAR * ours for ours, spans in ((step.a_us, total.a_us), (step.b_us, total.b_us)))
+    return [] if near else [f"On the GPU, as recorded: {span_us(total.a_us, total.b_us)}{figures.unit}."]
+
+
+def _work(figures: ComparisonFigures, whose: str) -> list[str]:
+    """GPU work that changed, where the recorded step did not or went the other way: the host's pace hides it."""
     busy = figures.busy
     sign = 1 if busy.delta_us > 0 else -1
     span = span_us(busy.a_us, busy.b_us) + figures.unit
-    main = f"But B's GPU work is {_faster(busy)}: {span}."
+    main = f"{whose} GPU work is {_faster(busy)}: {span}."
     top = max(figures.parts(CATEGORY), key=lambda row: sign * row.delta_us)
     if sign * top.delta_us <= 0:
         return [main, f"No category is {_direction(sign)}: {OVERLAP}."]
@@ -168,7 +199,8 @@ def _ratio(row: TimeDiff) -> float:
 
 
 def _faster(row: TimeDiff) -> str:
-    return f"{_ratio(row):.2f}× {_direction(row.delta_us)}"
+    ratio = _ratio(row)
+    return f"{f'{ratio:.2f}' if ratio <= MOST_TIMES else f'more than {MOST_TIMES}'}× {_direction(row.delta_us)}"
 
 
 def _direction(change: float) -> str:
@@ -327,23 +359,20 @@ def unequal_work(a_flop: float, b_flop: float) -> str:
     return f" {more} does {ratio:.2f}× the FLOPs of {less}." if ratio > UNEQUAL else ""
 
 
-def plain_sentence(a_ms: float, b_ms: float) -> str:
-    """A sentence on steps without the profiler, whose cost is another in each of the runs."""
-    ratio = max(a_ms, b_ms) / min(a_ms, b_ms)
-    faster = "as fast as A" if ratio < SAME else f"{ratio:.2f}× {_direction(b_ms - a_ms)}"
-    return f" Without the profiler, B is {faster}: {span_us(1e3 * a_ms, 1e3 * b_ms)} per step."
-
-
 def _without_gpu(figures: ComparisonFigures) -> str:
-    host = figures.measures.get("host")
+    host = figures.measures.get(HOST)
     start = "Neither trace has GPU work"
     if host is None or not host.a_us or not host.b_us:
         return f"{start}."
-    span = f"{span_us(host.a_us, host.b_us)} per step on the host"
-    if host.within_noise or not host.delta_us:
-        same = _within_spread(figures, host, "host time")
-        return f"{start}. {same}: {span}."
-    return f"{start}; B is {_faster(host)}: {span}."
+    step = figures.step
+    if not step.delta_us:
+        return f"{start}. No difference: {step.span}."
+    if not step.is_shown:
+        return f"{start}. No difference in step time is shown: {step.span}; {step.unseen}."
+    if step.ratio < SAME:
+        return f"{start}; B is as fast as A: {step.span}."
+    faster = f"{start}; B is {step.ratio:.2f}× {_direction(step.delta_us)}: {step.span}."
+    return " ".join([faster, *_sure(figures)])
 
 
 def _signed(us: float) -> str:

@@ -32,6 +32,7 @@ class StragglerRow(TableRow, frozen=True):
     cause: str
     excess_ms: float
     gain_ms: float
+    lost_ms: float
     explained_percent: float
     place: str
     confidence: str

@@ -68,7 +68,7 @@ def straggler_code(figures: JobFigures, straggler: StragglerRow) -> str:
 
 
 def stragglers(figures: JobFigures, code: str) -> Iterator[Finding]:
-    """A finding for every straggler that is of this kind and holds the job up."""
+    """A finding for every straggler that is of this kind and delays the job."""
     for straggler in figures.stragglers:
         if straggler.gain_ms > 0 and straggler_code(figures, straggler) == code:
             yield _straggler(figures, code, straggler)

@@ -272,9 +272,16 @@ class _AnyCount(str):
         return f"N {nouns.split('|')[1] if '|' in nouns else nouns + 's'}"
 
 
+WITHOUT_WORDS: Final = {
+    "plain_step": "how long a step takes without the profiler and how that is known, beside the recorded step",
+}
+"""What notes say whose text is their detail alone."""
+
+
 def explained(code: str) -> str:
     """What a note says, whatever its count and detail."""
-    return MESSAGES[code][1].format(count=_AnyCount(), detail="…")
+    text = MESSAGES[code][1]
+    return WITHOUT_WORDS.get(code) or text.format(count=_AnyCount(), detail="…")
 
 
 class Note(msgspec.Struct, frozen=True):

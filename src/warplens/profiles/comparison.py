@@ -11,12 +11,12 @@ from pathlib import Path, PurePath
 import numpy as np
 import polars as pl
 
+from warplens.advice.compared_steps import UnprofiledSteps
 from warplens.advice.comparison import (
     NEEDED,
     caveat,
     comparison_verdict,
     noise_line,
-    plain_sentence,
     setup_sentence,
     tables_verdict,
     unequal_work,
@@ -24,7 +24,6 @@ from warplens.advice.comparison import (
 from warplens.analyses.diff import DIFF_TABLES, Pair, Side, gpu_steps, pair, pair_of_steps, shares_matched, steps_text
 from warplens.analyses.diff.report_tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.analyses.diff.tree import diff_of_trees, diff_tree
-from warplens.analyses.graph.bounds import known_step_ns
 from warplens.analyses.graph.plain_step import ESTIMATED, PlainStep
 from warplens.analyses.roofline.costing import COSTED, costing
 from warplens.analyses.roofline.tables import cost_coverage
@@ -69,7 +68,7 @@ class Comparison(TablesOnDemand):
     >>> eager, compiled = (f"samples/kineto/gpt2_train_{how}.json.gz" for how in ("step", "compiled"))
     >>> comparison = warplens.diff(eager, compiled)
     >>> comparison.verdict().partition(":")[0]
-    'B is 4.15× faster'
+    'B is 4.11× faster'
     """
 
     contains = "a comparison"
@@ -248,7 +247,7 @@ def _usual_steps(steps: pl.DataFrame, known: tuple[int, ...]) -> tuple[tuple[int
 def _step_facts(profile: Profile, compared: Pair, comparison: Comparison) -> dict[str, str]:
     needed = {name: comparison.table(name) for name in NEEDED}
     facts = {
-        "verdict": comparison_verdict(needed, shares_matched(compared), per_step=True),
+        "verdict": comparison_verdict(needed, shares_matched(compared), per_step=True, runs=None),
         "A": f"{steps_text(compared.a.steps)} of {Path(profile.source).name} · {device_line(profile.workspace)}",
         "B": f"{steps_text(compared.b.steps)} of the same trace",
         "matched": comparison.table("diff_ops").notes[-1],
@@ -274,8 +273,10 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
     matched = shares_matched(compared)
     a, b = (f"{Path(profile.source).name} · {device_line(profile.workspace)}" for profile in profiles)
     notes = comparison.table("diff_ops").notes
+    steps = _plain_steps(profiles) if compared.per_step else None
+    clock, runs = _clock(steps) if steps else None, (compared.a.runs, compared.b.runs)
     facts = {
-        "verdict": comparison_verdict(needed, matched, per_step=compared.per_step),
+        "verdict": comparison_verdict(needed, matched, per_step=compared.per_step, runs=runs, unprofiled=clock),
         "A": a,
         "B": b,
         "matched": notes[-1],
@@ -285,11 +286,8 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
     if note := caveat(needed):
         facts["caution"] = note
     _add_work(facts, compared)
-    if compared.per_step and (steps := _plain_steps(profiles)):
-        a_step, b_step = steps
-        facts["step"] = f"A {a_step.text}; B {b_step.text}"
-        if ESTIMATED not in (a_step.origin, b_step.origin):
-            facts["verdict"] += plain_sentence(a_step.plain_ms, b_step.plain_ms)
+    if steps:
+        facts["step"] = f"A {steps[0].text}; B {steps[1].text}"
     facts["verdict"] = setup_sentence(setup_differences(*profiles)) + facts["verdict"]
     for label, profile in zip("AB", profiles, strict=True):
         warnings = profile.table("quality").frame.filter(pl.col("severity") == "warning")["message"].to_list()
@@ -300,12 +298,19 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
     return facts
 
 
-def _plain_steps(profiles: tuple[Profile, Profile]) -> tuple[PlainStep, PlainStep] | None:
-    """The steps without the profiler, where at least one of them is given or measured."""
-    if not any(known_step_ns(profile.workspace) for profile in profiles):
+def _clock(steps: tuple[PlainStep, PlainStep]) -> UnprofiledSteps | None:
+    """None where one step is known and the other is estimated: that estimate's error would be the difference."""
+    a, b = steps
+    are_estimated = {step.origin == ESTIMATED for step in steps}
+    if len(are_estimated) > 1:
         return None
+    return UnprofiledSteps(a.plain_ms, b.plain_ms, are_estimated == {False}, a.recorded_ms, b.recorded_ms)
+
+
+def _plain_steps(profiles: tuple[Profile, Profile]) -> tuple[PlainStep, PlainStep] | None:
+    """The steps without the profiler, where both are known."""
     a, b = (profile.plain_step for profile in profiles)
-    return None if a is None or b is None else (a, b)
+    return (a, b) if a and b and a.plain_ms > 0 and b.plain_ms > 0 and a.is_step and b.is_step else None
 
 
 KNOWN_PERCENT = 80.0

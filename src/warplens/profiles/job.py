@@ -14,6 +14,7 @@ from warplens.analyses.missing_data import TORCH
 from warplens.analyses.workspace import Options
 from warplens.cluster import Item, OnProgress, Runner, runner_for, unpacked_bytes
 from warplens.hardware import Gpu
+from warplens.model.answer import CANNOT_TELL, SIMULATED
 from warplens.model.clock import MEASURED
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
 from warplens.outputs import Document, Extras
@@ -21,6 +22,7 @@ from warplens.profiles.describing import explanations
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.rank_task import RankTask, digest_rank, kernel_groups_of_rank
 from warplens.ranks import digest_cache
+from warplens.ranks.coverage import coverage
 from warplens.ranks.file_heads import own_rank
 from warplens.ranks.finding_files import RankFile, is_job_folder, job_files, rank_files
 from warplens.ranks.gathering import gathered
@@ -66,7 +68,7 @@ class RankReading:
 
 
 class JobProfile(TablesOnDemand):
-    """An opened job: its ranks on one clock, their collectives matched, and who holds the others up.
+    """An opened job: its ranks on one clock, their collectives matched, and who delays the others.
 
     >>> import warplens
     >>> job = warplens.open_ranks(["samples/ranks/nccl4"])
@@ -158,17 +160,15 @@ class JobProfile(TablesOnDemand):
         return find_in_job(tables, self.step_ms, gain, self.min_gain_percent, format)
 
     def findings(self) -> list[Finding]:
-        """What holds the job up, the largest gain first."""
+        """What delays the job, the largest gain first."""
         return self._findings
 
     def _conclusion(self) -> tuple[str, str]:
-        """Who holds the job up, since when, why and what it costs."""
+        """Who delays the job, since when, why, what it costs and how sure that is."""
         from warplens.advice.job_verdict import job_verdict
 
-        ranks = len(self.job.ranks)
-        if not any(digest.facts.gpu_events for digest in self.job.digests):
-            return f"{plural(ranks, 'rank')} without GPU work; what the host does is in the report of each.", MEASURED
-        return job_verdict(self.table("stragglers"), self.step_ms, ranks), MEASURED
+        text = job_verdict(self.table("stragglers"), self.step_ms, coverage(self.model))
+        return text, next((word for word in (CANNOT_TELL, SIMULATED, MEASURED) if word in text.lower()), MEASURED)
 
     def _headline(self) -> tuple[str, ...]:
         return "job", self._contents(), format_bytes(sum(digest.facts.size_bytes for digest in self.job.digests))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 import numpy as np
 import polars as pl
 
+from warplens.advice.compared_steps import SAME, change_of_steps
 from warplens.analyses.diff.report_tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
 from warplens.model.table import Table
@@ -17,7 +19,7 @@ from warplens.profiles.comparison import Comparison, Sides
 from warplens.profiles.job import JobProfile
 from warplens.profiles.on_demand import TableSource
 from warplens.ranks.merged_notes import rank_text
-from warplens_run.base.units import format_bytes, format_ms, listed, plural
+from warplens_run.base.units import format_bytes, listed, plural
 
 MEASURES: Final = {
     # column of `ranks`: what it is called
@@ -48,12 +50,13 @@ def _diff(name: str, make: Callable[[JobProfile], pl.DataFrame], a: JobProfile, 
 
 
 def _job_frame(job: JobProfile) -> pl.DataFrame:
-    """The median step, and what ranks do in it in the mean."""
-    ranks = job.table("ranks").frame
-    rows = [
-        (text, float(ranks[name].median() if name == "step_ms" else ranks[name].mean()))  # type: ignore[arg-type]
+    """The median step after a warm-up, and what ranks do in it in the mean."""
+    ranks, known = job.table("ranks").frame, job.step_ms
+    rows = [("step", median(known[step] for step in job.model.usual_steps))] if known else []
+    rows += [
+        (text, float(ranks[name].mean()))  # type: ignore[arg-type]
         for name, text in MEASURES.items()
-        if ranks[name].count()
+        if name != "step_ms" and ranks[name].count()
     ]
     return pl.DataFrame(rows, schema={"measure": pl.String, "time_ms": pl.Float64}, orient="row")
 
@@ -83,7 +86,8 @@ def _kind_frame(job: JobProfile) -> pl.DataFrame:
 
 
 def _facts(a: JobProfile, b: JobProfile, comparison: Comparison) -> dict[str, str]:
-    facts = {"verdict": _verdict(comparison)}
+    facts = {"verdict": _verdict(comparison, *([job.step_ms[step] for step in job.model.usual_steps if job.step_ms]
+                                               for job in (a, b)))}  # fmt: skip
     for label, job in (("A", a), ("B", b)):
         ranks = plural(len(job.job.ranks), "rank")
         facts[label] = f"{Path(job.source).name} · {ranks} · {job.verdict()}"
@@ -97,13 +101,17 @@ def _facts(a: JobProfile, b: JobProfile, comparison: Comparison) -> dict[str, st
     return facts
 
 
-def _verdict(comparison: Comparison) -> str:
-    step = comparison.table("job").frame.filter((pl.col("measure") == "step") & (pl.col("status") == BOTH))
+def _verdict(comparison: Comparison, a_ms: Sequence[float], b_ms: Sequence[float]) -> str:
+    """`a_ms` and `b_ms` are the lengths of the jobs' steps."""
     parts = []
-    if len(step):
-        before, after = float(step["a_time_ms"][0]), float(step["b_time_ms"][0])
-        ratio = f" ({after / before:.2f} ×)" if before > 0 else ""
-        parts.append(f"A step takes {format_ms(after)} in B, {format_ms(before)} in A{ratio}")
+    if a_ms and b_ms:
+        step = change_of_steps(a_ms, b_ms, "per recorded step of the job")
+        if step.is_shown and step.ratio >= SAME:
+            parts.append(f"B is {step.ratio:.2f}× {'slower' if step.delta_us > 0 else 'faster'}: {step.span}")
+        else:
+            parts.append(f"No difference{' in step time is shown' if step.delta_us else ''}: {step.span}")
+        if step.delta_us and (not step.is_shown or step.unseen_percent is None):
+            parts.append(step.unseen)
     found = comparison.table("stragglers").frame
     for status, text in ((ONLY_A, "gone"), (ONLY_B, "new"), (BOTH, "in both")):
         names = found.filter(pl.col("status") == status)["straggler"].to_list()

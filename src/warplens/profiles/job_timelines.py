@@ -45,7 +45,7 @@ def job_timelines(
 
 
 def ranks_that_matter(profile: JobProfile, most: int = MOST_RANKS) -> list[int]:
-    """Positions of the first rank, of those that hold others up, and of the slowest, the median and the fastest."""
+    """Positions of the first rank, of those that delay others, and of the slowest, the median and the fastest."""
     job = profile.job
     if len(job.digests) <= most:
         return list(range(len(job.digests)))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable
-from math import prod
 from typing import Final
 
 import numpy as np
@@ -14,8 +11,8 @@ import polars as pl
 from warplens.analyses.time.gaps import gaps_in_any_order
 from warplens.analyses.time.host_activity import matching_names
 from warplens.analyses.time.steps import steps as steps_table
-from warplens.analyses.work.comm import ELEMENT_BYTES, described_collectives
 from warplens.analyses.work.comm import UNKNOWN as UNKNOWN_TEXT
+from warplens.analyses.work.comm import described_collectives
 from warplens.analyses.work.modules import lines_around, modules_around
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.model.kinds import NONE
@@ -23,8 +20,11 @@ from warplens.model.trace import Bools, Ints
 from warplens.passes.climb import climb
 from warplens.ranks.computing import computing
 from warplens.ranks.condensing import condensed
+from warplens.ranks.condensing_host import condensed_on_host
+from warplens.ranks.host_collectives import exposed_by_step, host_collectives
 from warplens.ranks.kinds import kind_of
 from warplens.ranks.records import FRAMES, RankDigest, RankFacts
+from warplens.ranks.tensors import tensor_bytes, tensor_elements
 
 HOST_KINDS: Final = ("op", "annotation", "python", "module")
 WAITING: Final = re.compile(r".*(run_backward|synchronize|\bwait\b|acquire|\bpoll\b|select\.)", re.IGNORECASE)
@@ -38,14 +38,15 @@ MESSAGE: Final = r"^nccl:(?:send|recv) (\d+)(?:->|<-)(\d+)"
 
 def digest(work: Workspace, rank: int, host: str) -> RankDigest:
     """`rank` and `host` are what the file's name tells; the trace's own word counts more."""
+    on_host, has_kernels = host_collectives(work), len(described_collectives(work)) > 0
     frames = {
-        "steps": _steps(work),
+        "steps": _steps(work) if on_host is None else _with_exposed_calls(work, _steps(work), on_host),
         "idle": _idle(work),
-        "collectives": _collectives(work),
+        "collectives": _with_those_of_the_host(work, _collectives(work), on_host),
         "host": _host_time(work),
         "work": _gpu_work(work),
         "compute": computing(work),
-        **condensed(work),
+        **(condensed(work) if on_host is None or has_kernels else condensed_on_host(work, on_host)),
     }
     return RankDigest(_facts(work, rank, host), {name: frames[name].select(_cast(name)) for name in FRAMES})
 
@@ -77,6 +78,7 @@ def _facts(work: Workspace, rank: int, host: str) -> RankFacts:
         gpu_events=len(trace.gpu_rows),
         format=meta.format,
         is_described=trace.quality.has("execution_collectives"),
+        has_guessed_steps=trace.quality.has("steps_guessed"),
         warnings=tuple(
             note.message for note in trace.quality.notes if note.severity == "warning" or note.code == "no_gpu"
         ),
@@ -96,12 +98,27 @@ def _steps(work: Workspace) -> pl.DataFrame:
     return host.join(steps_table(work).frame.select("step", *columns), on="step", how="left", maintain_order="left")
 
 
+def _with_exposed_calls(work: Workspace, steps: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Collectives of the host that nothing hides are communication of the step, and no idle time of the GPU."""
+    sums = exposed_by_step(work, calls)
+    steps = steps.join(sums, on="step", how="left", maintain_order="left")
+    more = pl.col("on_host_ns").fill_null(0)
+    idle = (pl.col("idle_ns") - more).clip(0) if len(work.gpu) else pl.col("idle_ns")
+    return steps.with_columns((pl.col("exposed_ns").fill_null(0) + more).alias("exposed_ns"), idle.alias("idle_ns"))
+
+
 def _idle(work: Workspace) -> pl.DataFrame:
-    """By the step that was running on the host when the gap began: coarse, and enough to compare ranks."""
-    gaps, marks = gaps_in_any_order(work), work.trace.steps
-    number = np.searchsorted(marks["start_ns"].to_numpy(), gaps["start_ns"].to_numpy(), "right") - 1
-    numbers = np.append(marks["step"].to_numpy(), NONE)
-    frame = gaps.select("cause", pl.col("gap_ns").alias("idle_ns")).with_columns(pl.Series("step", numbers[number]))
+    """By the step whose work the GPU had begun when the gap began; before the first, that one.
+
+    The host's marks tell no more than that: it may be steps ahead.
+    """
+    gaps = gaps_in_any_order(work)
+    begun = work.gpu.filter(pl.col("step") >= 0).group_by("step").agg(pl.col("start_ns").min()).sort("start_ns")
+    number = np.searchsorted(begun["start_ns"].to_numpy(), gaps["start_ns"].to_numpy(), "right") - 1
+    numbers = begun["step"].to_numpy().astype(np.int64) if begun.height else np.array([NONE], np.int64)
+    frame = gaps.select("cause", pl.col("gap_ns").alias("idle_ns")).with_columns(
+        pl.Series("step", numbers[np.maximum(number, 0)], dtype=pl.Int64)
+    )
     return frame.group_by("step", "cause").agg(pl.col("idle_ns").sum()).sort("step", "cause")
 
 
@@ -127,16 +144,21 @@ def _collectives(work: Workspace) -> pl.DataFrame:
     ).sort("launch_ns", "start_ns", "id")
 
 
+def _with_those_of_the_host(work: Workspace, kernels: pl.DataFrame, on_host: pl.DataFrame | None) -> pl.DataFrame:
+    if on_host is None:
+        return kernels
+    times = [(pl.col(name) + work.trace.meta.origin_ns) for name in ("launch_ns", "start_ns", "end_ns")]
+    both = [frame.select(_cast("collectives")) for frame in (kernels, on_host.with_columns(times))]
+    return pl.concat(both).sort("launch_ns", "start_ns", "id")
+
+
 def _with_names_of_nccl(work: Workspace, frame: pl.DataFrame) -> pl.DataFrame:
     """Where a collective is not described, the annotation around its launch names it and has its tensor's size."""
     trace = work.trace
     is_named = np.array([name.startswith("nccl:") for name in trace.names], bool)[trace.ints("name")]
     launch, unknown = frame["launch"].to_numpy(), (frame["group"] == UNKNOWN_TEXT).to_numpy()
     around = climb(np.where(unknown, launch, NONE), trace.ints("parent"), is_named & trace.is_kind("annotation", "op"))
-    types = pl.Series([*trace.specs["input_types"].to_list(), ""], dtype=pl.String)
-    spec = np.where(around >= 0, trace.ints("spec")[np.maximum(around, 0)], NONE)
-    sizes = [ELEMENT_BYTES.get(_first_type(text), 0) for text in types.gather(spec % len(types)).to_list()]
-    own_bytes = pl.Series("own_bytes", _elements(work, around) * np.array(sizes, np.int64))
+    own_bytes = pl.Series("own_bytes", tensor_bytes(work, around))
     return frame.with_columns(trace.names_at(around, absent=None).alias("annotation"), own_bytes).with_columns(
         pl.coalesce("annotation", "collective").alias("collective"),
         pl.when(pl.col("peer").fill_null(NONE) < 0)
@@ -146,14 +168,6 @@ def _with_names_of_nccl(work: Workspace, frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("annotation").str.extract(MESSAGE, 1).cast(pl.Int64).alias("member"),
         pl.coalesce("message_bytes", pl.when(pl.col("own_bytes") > 0).then("own_bytes")).alias("message_bytes"),
     )
-
-
-def _first_type(types: str | None) -> str:
-    try:
-        listed = json.loads(types or "[]")
-    except ValueError:
-        return ""
-    return str(listed[0]).removeprefix("c10::").lower() if isinstance(listed, list) and listed else ""
 
 
 def _kind(collective: str, kernel: str) -> str:
@@ -214,38 +228,10 @@ def _gpu_work(work: Workspace) -> pl.DataFrame:
     owner = frame["owner"].to_numpy()
     lines = lines_around(work, owner)
     frame = frame.select("step", "op", "dur_ns").with_columns(
-        pl.Series("line", lines.codes), pl.Series("elements", _elements(work, owner))
+        pl.Series("line", lines.codes), pl.Series("elements", tensor_elements(work, owner))
     )
     summed = frame.group_by("step", "op", "line").agg(
         pl.len().alias("count"), pl.col("dur_ns").sum().alias("gpu_ns"), pl.col("elements").sum()
     )
     summed = summed.with_columns(lines.text(summed["line"]))
     return summed.sort("step", "gpu_ns", "op", "line", descending=[False, True, False, False])
-
-
-def _elements(work: Workspace, owner: Ints) -> Ints:
-    dims = work.trace.specs["input_dims"].to_list()
-    of_spec = np.array([*map(_elements_of, dims), 0], np.int64)
-    spec = np.where(owner >= 0, work.trace.ints("spec")[np.maximum(owner, 0)], NONE)
-    elements: Ints = of_spec[spec]
-    return elements
-
-
-def _elements_of(dims: str | None) -> int:
-    """The largest of an op's inputs."""
-    try:
-        return min(max(map(_size, json.loads(dims or "[]")), default=0), 2**40)
-    except (ValueError, TypeError, RecursionError):
-        return 0
-
-
-def _size(shape: object) -> int:
-    if not isinstance(shape, list) or not shape:
-        return 0
-    if all(isinstance(each, int) for each in shape):
-        return prod(shape)
-    return sum(map(_size, _lists(shape)))
-
-
-def _lists(shapes: Iterable[object]) -> list[object]:
-    return [shape for shape in shapes if isinstance(shape, list)]

@@ -127,6 +127,12 @@ class Job:
             [pl.Series(name, self.clocks.corrected(rank, frame[name].to_numpy())) for name in ("start_ns", "end_ns")]
         )
 
+    @property
+    def has_comparable_steps(self) -> bool:
+        """Whether a number means the same step on all ranks: inferred steps have to be as many on each."""
+        is_guessed = any(digest.facts.has_guessed_steps for digest in self.digests)
+        return not is_guessed or len({digest.steps.height for digest in self.digests}) == 1
+
     @cached_property
     def origin_ns(self) -> int:
         """The job's first moment, which times in tables count from."""
@@ -211,7 +217,7 @@ class Job:
         for reason, is_meant in reasons.items():
             count = self.calls.filter(is_meant).height
             share = 100 * count / max(1, total)
-            kernels = f"{plural(count, 'communication kernel')} of {total:,} ({share:.1f} %)"
+            kernels = f"{plural(count, 'communication call')} of {total:,} ({share:.1f} %)"
             if count:
                 notes.append(JobNote("info" if share < 20 else "warning", f"{kernels} {reason}"))
         return notes

@@ -18,7 +18,7 @@ KINDS: Final = (
     (r"dispatch", "dispatch"),
     (r"combine", "combine"),
     (r"all_?to_?all|all2all|a2a", "all_to_all"),
-    (r"broadcast", "broadcast"),
+    (r"broadcast|bcast", "broadcast"),
     (r"send_?recv|sendrecv|batch_isend_irecv|ppermute", EXCHANGE),
     (r"recv|receive", RECEIVE),
     (r"send", SEND),

@@ -22,8 +22,8 @@ from warplens.ranks.unnamed_groups import by_their_ends
 
 UNKNOWN_GROUP: Final = "(unknown)"
 CUSTOM_GROUP: Final = "(custom)"
-"""Of kernels of other libraries than NCCL and RCCL, which record no group."""
-LIBRARIES: Final = r"(?i)nccl|rccl"
+"""Of kernels of other libraries than these, which record no group."""
+LIBRARIES: Final = r"(?i)nccl|rccl|^gloo:|^mpi|^ucc|^c10d::|^record_param_comms"
 BEFORE: Final = -1
 """Part of calls before the first step."""
 NUMBERED: Final = -2

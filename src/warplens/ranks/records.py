@@ -98,6 +98,8 @@ class RankFacts(msgspec.Struct, frozen=True):
     """Of the trace."""
     is_described: bool = False
     """Whether an ExecutionTrace describes its collectives."""
+    has_guessed_steps: bool = False
+    """Whether its steps were inferred, not marked."""
     warnings: tuple[str, ...] = ()
     """What is wrong with the trace."""
 

@@ -1,4 +1,4 @@
-"""`stragglers`: all that hold the others up, each once, the costliest first."""
+"""`stragglers`: all that are slower than their peers, each once, the costliest first."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from warplens.analyses.shared import shared
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.slow.behind import behind
 from warplens.ranks.slow.experts import hot_experts
+from warplens.ranks.slow.gpus import slow_gpus
 from warplens.ranks.slow.hosts import late_starts, slow_hosts
 from warplens.ranks.slow.links import slow_links
 from warplens.ranks.slow.ranks import slow_ranks, slow_sets
@@ -21,12 +22,12 @@ __all__ = ["Straggler", "stragglers"]
 
 @shared
 def stragglers(model: JobModel) -> list[Straggler]:
-    """Those that cost the job some of its step; and hosts, stages and late starts that are clear in themselves."""
+    """Those that cost the job some of its step; and hosts, GPUs, stages and late starts that are clear without."""
     if not model.is_known or len(model.job.digests) < 2:
         return []
     least = LEAST_SHARE * float(np.median(model.step_ns)) / 1e6
     costly = [*hot_experts(model), *slow_sets(model), *slow_ranks(model), *slow_links(model)]
-    clear = [*uneven_stages(model), *late_starts(model), *slow_hosts(model)]
+    clear = [*uneven_stages(model), *late_starts(model), *slow_hosts(model), *slow_gpus(model)]
     found = _each_once([*(each for each in costly if each.gain_ms >= least), *clear])
     found += behind(model, found, [each for each in costly if each.gain_ms < least])
     return sorted(found, key=lambda each: -each.gain_ms)

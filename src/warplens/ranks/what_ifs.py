@@ -41,18 +41,19 @@ def what_ifs(model: JobModel) -> list[Row]:
     """Rows of `job_what_if`."""
     ideal = _ideal(model)
     everyone = np.ones(len(model.job.digests), bool)
-    recorded_ms = _step_ms(model.graph)
-    ideal_ms = _step_ms(_idealised(model.graph, ideal, everyone, TYPES))
+    usual = len(model.usual_steps)
+    recorded_ms = _step_ms(model.graph, usual)
+    ideal_ms = _step_ms(_idealised(model.graph, ideal, everyone, TYPES), usual)
     whole = recorded_ms - ideal_ms
     rows: list[Row] = [("S", "all ranks", recorded_ms / ideal_ms, ideal_ms, whole, 1.0 if whole > 0 else None)]
 
     def add(what: str, scope: str, ranks: Bools, types: Iterable[str]) -> None:
         chosen = tuple(types)
-        fixed = _step_ms(_idealised(model.graph, ideal, ranks, chosen))
+        fixed = _step_ms(_idealised(model.graph, ideal, ranks, chosen), usual)
         rest = tuple(each for each in TYPES if each not in chosen)
         # Only this scope as recorded: all else is ideal.
         others = _idealised(model.graph, ideal, ~ranks, TYPES)
-        alone = _step_ms(_idealised(others, ideal, ranks, rest) if rest else others)
+        alone = _step_ms(_idealised(others, ideal, ranks, rest) if rest else others, usual)
         gain = recorded_ms - fixed
         rows.append((what, scope, alone / ideal_ms, fixed, gain, gain / whole if whole > 0 else None))
 
@@ -124,5 +125,6 @@ def _idealised(graph: JobGraph, ideal: _Ideal, ranks: Bools, types: Iterable[str
     return replace(graph, length_ns=length, transfer_ns=transfer)
 
 
-def _step_ms(graph: JobGraph) -> float:
-    return float(job_step_lengths(simulate(graph)).mean()) / 1e6
+def _step_ms(graph: JobGraph, usual: int) -> float:
+    """The mean of the steps after a warm-up: the last so many."""
+    return float(job_step_lengths(simulate(graph))[-usual:].mean()) / 1e6

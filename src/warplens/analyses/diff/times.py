@@ -15,7 +15,7 @@ from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
 from warplens.model.table import Column, Table
 
 MEASURES = ("total", "busy", "idle", "computation", "exposed_communication", "exposed_memcpy")
-LENGTHS = {"total": "gpu_ms", **{name: f"{name}_ms" for name in MEASURES[1:]}, "host": "host_ms"}
+LENGTHS = {"total": "gpu_ms", **{name: f"{name}_ms" for name in MEASURES[1:]}, "host": "host_ms", "step": "step_ms"}
 """Measure → column of the table steps."""
 
 
@@ -35,7 +35,8 @@ def diff_timeline(pair: Pair) -> Table:
     columns = (
         Column(
             "measure",
-            "total: the step's time on the GPU; its parts as in the table timeline; host: on the host",
+            "total: the step's time on the GPU; its parts as in the table timeline; host: on the host; step: the "
+            "longer of the two, step by step",
             "",
             pl.String,
         ),
@@ -50,6 +51,7 @@ def _measures(side: Side) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float6
     """µs per measure: one number per complete step, or one for the whole trace."""
     if side.steps:
         frame = steps(side.work).frame.filter(pl.col("step").is_in(list(side.complete_steps)))
+        frame = frame.with_columns(pl.max_horizontal("gpu_ms", "host_ms").alias("step_ms"))
         return {name: frame[column].to_numpy() * 1e3 for name, column in LENGTHS.items()}
     frame = timeline(side.work).frame.filter(pl.col("device") == "all")
     times = dict(frame.select("measure", "time_ms").iter_rows())
@@ -101,7 +103,7 @@ def diff_steps(pair: Pair) -> Table:
     in_a, in_b = pl.col("step").is_not_null(), pl.col("step_b").is_not_null()
     status = pl.when(in_a & in_b).then(pl.lit(BOTH)).when(in_a).then(pl.lit(ONLY_A)).otherwise(pl.lit(ONLY_B))
     names = {"step": "a_step", "step_b": "b_step"}
-    for name in ("", "busy_", "idle_"):
+    for name in ("", "busy_", "idle_", "host_"):
         names |= {f"{name}us": f"a_{name}us", f"{name}us_b": f"b_{name}us"}
     frame = with_delta(joined.with_columns(status.alias("status")).rename(names))
     columns = (
@@ -117,6 +119,7 @@ def diff_steps(pair: Pair) -> Table:
             for name in ("busy", "idle")
             for side in "AB"
         ),
+        *(Column(f"{side.lower()}_host_us", f"length of {side}'s step on the host", "us", pl.Float64) for side in "AB"),
     )
     return Table.from_frame(
         "diff_steps", "one row per step, A against B in their order", columns, frame, *pair.notes[:1]
@@ -126,5 +129,5 @@ def diff_steps(pair: Pair) -> Table:
 def _step_rows(side: Side) -> pl.DataFrame:
     frame = steps(side.work).frame.filter(pl.col("step").is_in(list(side.steps)))
     times = [(1e3 * pl.col(f"{name}_ms")).alias(alias) for name, alias in
-             (("gpu", "us"), ("busy", "busy_us"), ("idle", "idle_us"))]  # fmt: skip
+             (("gpu", "us"), ("busy", "busy_us"), ("idle", "idle_us"), ("host", "host_us"))]  # fmt: skip
     return frame.select(pl.int_range(1, pl.len() + 1).alias("position"), "step", *times)

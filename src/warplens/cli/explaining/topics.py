@@ -45,6 +45,7 @@ from warplens.ranks.job import Job
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.tables import JOB_TABLES
 from warplens_run.base.loading import loaded
+from warplens_run.base.units import listed
 from warplens_run.formats.replay_result import empty_result
 
 USES = {
@@ -165,13 +166,19 @@ def memory_topic(topic: str) -> Iterator[str]:
 
 def table_topics(topic: str) -> Iterator[str]:
     table_name, _, column_name = topic.partition(".")
-    for table in all_tables():
+    tables = all_tables()
+    is_table = any(table.name == topic for table in tables)
+    for table in tables:
         if table.name == table_name:
             yield f"{table.name}: {table.meaning}"
         for column in table.columns:
-            if (table.name == table_name and column_name in ("", column.name)) or topic == column.name:
+            is_meant = table.name == table_name and column_name in ("", column.name)
+            if is_meant or (topic == column.name and not is_table):
                 unit = f" [{column.unit}]" if column.unit else ""
                 yield f"  {table.name}.{column.name}{unit}: {column.meaning}"
+    others = [table.name for table in tables if topic in {column.name for column in table.columns}]
+    if is_table and others:
+        yield f"also a column of {listed(others)}: warplens explain {others[0]}.{topic}"
     if topic in ("idle", "gaps"):
         yield "causes:"
         yield from (f"  {cause}: {meaning}" for cause, meaning in CAUSES.items())

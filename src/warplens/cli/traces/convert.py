@@ -30,7 +30,7 @@ class ConvertVerb(Verb):
     for proton-viewer and Hatchet; of Proton's trees too).
 
     Ranks of a job become one Chrome trace, their clocks aligned, with arrows between their collectives: all up to 8, or
-    those that matter (the slowest, the median, the fastest, the first, and who holds others up), or those of
+    those that matter (the slowest, the median, the fastest, the first, and who delays others), or those of
     --ranks.
     """
 

@@ -77,7 +77,9 @@ def job_tiles(tables: Sequence[Table]) -> list[Tile]:
     slow = f"slowest: rank {slowest['rank']}, {_short_ms(slowest['step_ms'])}"
     waits = f"{_short_ms(mean['wait_ms'])} of {_short_ms(mean['exposed_ms'])} waits for a rank"
     return [
-        Tile("Step", _short_ms(mean["step_ms"]), slow, "mean over the ranks, as recorded", "ranks"),
+        Tile(
+            "Step", _short_ms(mean["step_ms"]), slow, "median of the steps, mean over the ranks, as recorded", "ranks"
+        ),
         Tile("Computation", share["compute_ms"], _short_ms(mean["compute_ms"]), "share of the step", "ranks"),
         Tile("Exposed communication", share["exposed_ms"], waits, "while nothing computes, share of the step", "ranks"),
         Tile("Idle", share["idle_ms"], _short_ms(mean["idle_ms"]), "neither computes nor communicates", "rank_idle"),
@@ -90,7 +92,7 @@ RANK_TIMES: Final = ("step_ms", "compute_ms", "exposed_ms", "wait_ms", "idle_ms"
 
 def _straggler(row: Row) -> Tile:
     note = f"{_short_ms(row['excess_ms'])} a step since step {row['since_step']}"
-    return Tile("Straggler", f"rank {row['rank']}", note, f"holds others up; cause: {row['cause']}", "stragglers")
+    return Tile("Straggler", f"rank {row['rank']}", note, f"slower than its peers; cause: {row['cause']}", "stragglers")
 
 
 def snapshot_tiles(tables: Sequence[Table]) -> Iterator[Tile]:

@@ -1,4 +1,4 @@
-"""Which ranks hold the others up, since when and why.
+"""Which ranks delay the others, since when and why.
 
 | module | finds |
 |---|---|
@@ -8,6 +8,7 @@
 | `removing` | the job's graph without some ranks' excess, and what its step then wins |
 | `ranks` | slow ranks, replicas and stages, from their own pace |
 | `hosts` | hosts that are slower though nobody waits for them, and late starts |
+| `gpus` | GPUs that compute much longer, whatever that costs |
 | `links` | transfers that take longer than elsewhere or before |
 | `experts` | all-to-alls that send one rank more than the others |
 """

@@ -1,4 +1,4 @@
-"""Slow ranks behind a slower one: they cost little while it is there, and hold the job up once it is not."""
+"""Slow ranks behind a slower one: they cost little while it is there, and delay the job once it is not."""
 
 from __future__ import annotations
 

@@ -13,14 +13,20 @@ from warplens.ranks.own_pace import JobModel
 
 MANY_STEPS: Final = 4
 ODD_FIRST: Final = 1.5
-"""The first step of a recording that takes every rank so many times as long as the others has reasons of its own."""
+"""The first step of a recording that takes a rank so many times as long as its others has reasons of its own."""
+ODD_SHARE: Final = 0.1
+"""Of the job's step: by so much more, if only one rank's first step is odd."""
 NUMBERED: Final = r"#\d+"
 
 
 def first_usable(model: JobModel) -> int:
-    """Index of the first step to compare."""
-    own = np.median(model.pace.own_ns, axis=0)
-    return 1 if len(own) >= MANY_STEPS and own[0] > ODD_FIRST * np.median(own) else 0
+    """Index of the first step to compare: not one that took all ranks, or one of them, much longer than later ones."""
+    own = model.pace.own_ns
+    if own.shape[1] < MANY_STEPS:
+        return 0
+    together, usual = np.median(own, axis=0), np.median(own[:, 1:], axis=1)
+    of_one = (own[:, 0] > ODD_FIRST * usual) & (own[:, 0] - usual > ODD_SHARE * np.median(model.step_ns))
+    return int(together[0] > ODD_FIRST * np.median(together) or bool(of_one.any()))
 
 
 def excess_over_peers(values: Floats, role: Ints) -> Floats:

@@ -10,8 +10,8 @@ from warplens.costs.collective import algbw_gbps, busbw_gbps
 from warplens.model.table import Column, Table
 from warplens.ranks.job import Job
 from warplens.ranks.kinds import POINT_TO_POINT
-from warplens.ranks.own_pace import JobModel
-from warplens.ranks.tables.shared import RANK, STEP, in_ms, in_us, numbered
+from warplens.ranks.own_pace import AFTER_WARM_UP, JobModel
+from warplens.ranks.tables.shared import STEP, in_ms, in_us, numbered
 from warplens_run.base.units import ranges
 
 ONE_NODE, NODES, UNKNOWN_NODES = "one node", "several nodes", ""
@@ -71,11 +71,11 @@ GROUP_COLUMNS = (
     Column("transfer_ms", "transfers in all", "ms", pl.Float64),
 )
 WAIT_COLUMNS = (
-    RANK,
-    Column("for_rank", "rank that came last", "", pl.Int64),
+    Column("rank", "rank that waited", "", pl.Int64),
+    Column("for_rank", "rank that it waited for: the last to begin the collective", "", pl.Int64),
     Column("count", "collectives in which it did", "", pl.Int64),
-    Column("wait_ms", "time that the rank waited for it, in all", "ms", pl.Float64),
-    Column("wait_ms_per_step", "the same per step", "ms", pl.Float64),
+    Column("wait_ms", "time that it waited so, in the whole recording", "ms", pl.Float64),
+    Column("wait_ms_per_step", f"the same per step: {AFTER_WARM_UP}", "ms", pl.Float64),
 )
 
 
@@ -127,7 +127,9 @@ def collectives(model: JobModel) -> Table:
         ((pl.col("last_start_ns") - pl.col("first_start_ns")) / 1e3).alias("start_skew_us"),
         ((pl.col("last_end_ns") - pl.col("first_end_ns")) / 1e3).alias("end_skew_us"),
     )
-    return Table.from_frame("collectives", "one row per matched call", COLLECTIVE_COLUMNS, frame, *_no_match(frame))
+    return Table.from_frame(
+        "collectives", "one row per call that was matched across ranks", COLLECTIVE_COLUMNS, frame, *_no_match(frame)
+    )
 
 
 def _no_match(frame: pl.DataFrame) -> tuple[str, ...]:
@@ -189,15 +191,22 @@ def _whole_group(
 
 def waits(model: JobModel) -> Table:
     job = model.job
+    usual = model.usual_steps
     last = job.matched.group_by("match").agg(pl.col("rank").sort_by("start_ns").last().alias("for_rank"))
     frame = (
         job.matched.join(last, on="match")
         .filter((pl.col("rank") != pl.col("for_rank")) & (pl.col("wait_ns") > 0))
         .group_by("rank", "for_rank")
-        .agg(pl.len().cast(pl.Int64).alias("count"), pl.col("wait_ns").sum())
+        .agg(
+            pl.len().cast(pl.Int64).alias("count"),
+            pl.col("wait_ns").sum(),
+            (pl.col("wait_ns").filter(pl.col("step").is_in(usual)).sum() / 1e6 / max(1, len(usual))).alias(
+                "wait_ms_per_step"
+            ),
+        )
         .with_columns(numbered(job).alias("rank"), numbered(job, "for_rank").alias("for_rank"), in_ms("wait_ns"))
     )
-    steps = max(1, job.steps["step"].n_unique())
-    frame = frame.with_columns((pl.col("wait_ms") / steps).alias("wait_ms_per_step"))
     frame = frame.sort("wait_ms", "rank", "for_rank", descending=[True, False, False])
-    return Table.from_frame("waits", "one row per rank and rank that it waited for", WAIT_COLUMNS, frame)
+    return Table.from_frame(
+        "waits", "one row per rank and other rank that it waited for in collectives", WAIT_COLUMNS, frame
+    )

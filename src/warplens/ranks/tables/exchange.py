@@ -11,7 +11,7 @@ from warplens.analyses.work.comm import ELEMENT_BYTES
 from warplens.model.table import Column, Table
 from warplens.model.trace import ProcessGroup
 from warplens.ranks.kinds import RECEIVE, split_sizes
-from warplens.ranks.own_pace import JobModel
+from warplens.ranks.own_pace import AFTER_WARM_UP, JobModel
 from warplens.ranks.records import RankDigest
 from warplens.ranks.roles import stages
 from warplens_run.base.units import ranges
@@ -19,8 +19,8 @@ from warplens_run.base.units import ranges
 PIPELINE_COLUMNS = (
     Column("stage", "number of the stage", "", pl.Int64),
     Column("ranks", "its ranks", "", pl.String),
-    Column("step_ms", "time of a step", "ms", pl.Float64),
-    Column("compute_ms", "computation, per step", "ms", pl.Float64),
+    Column("step_ms", "the job's step: median of the steps and of its ranks", "ms", pl.Float64),
+    Column("compute_ms", "computation of a step, the same median", "ms", pl.Float64),
     Column("bubble_percent", "share of the step without computation", "%", pl.Float64),
     Column(
         "ideal_percent", "the same of an even pipeline: (stages − 1) / (microbatches + stages − 1)", "%", pl.Float64
@@ -39,9 +39,9 @@ EXPOSED_COLUMNS = (
     Column("module", "module that issued it; empty outside of any", "", pl.String),
     Column("kind", "kind of collective", "", pl.String),
     Column("count", "calls per step and rank", "", pl.Float64),
-    Column("exposed_ms", "not hidden by computation, per step, mean of the ranks", "ms", pl.Float64),
+    Column("exposed_ms", f"not hidden by computation, per step and rank: {AFTER_WARM_UP}", "ms", pl.Float64),
     Column("most_ms", "the same of the rank with most", "ms", pl.Float64),
-    Column("wait_ms", "part of exposed_ms at most: waits for other ranks, per step", "ms", pl.Float64),
+    Column("wait_ms", "part of exposed_ms that may be waits for other ranks", "ms", pl.Float64),
 )
 
 
@@ -51,8 +51,16 @@ def pipeline(model: JobModel) -> Table:
     if stage.max(initial=-1) < 1:
         return Table.from_rows("pipeline", meaning, PIPELINE_COLUMNS, [], "no pipeline: no rank sends to another")
     count = int(stage.max()) + 1
-    steps = job.steps.group_by("rank").agg(pl.col("gpu_ns", "compute_ns").median(), pl.len().alias("steps"))
-    receives = job.matched.filter(pl.col("kind") == RECEIVE).with_columns(
+    usual = model.usual_steps
+    steps = job.steps.filter(pl.col("step").is_in(usual)).group_by("rank", maintain_order=True).agg(
+        pl.col("gpu_ns", "compute_ns").median(), pl.len().alias("steps")
+    )  # fmt: skip
+    if model.is_known:
+        lengths = pl.DataFrame({"rank": range(len(job.digests)), "step_ns": np.median(model.rank_step_ns, axis=1)})
+        steps = steps.join(lengths.with_columns(pl.col("rank").cast(pl.Int32)), on="rank", maintain_order="left")
+    else:
+        steps = steps.with_columns(pl.col("gpu_ns").alias("step_ns"))
+    receives = job.matched.filter((pl.col("kind") == RECEIVE) & pl.col("step").is_in(usual)).with_columns(
         (pl.col("dur_ns") - pl.col("wait_ns")).alias("moved_ns")
     )
     sums = receives.group_by("rank").agg(pl.col("wait_ns", "moved_ns").sum(), pl.len(), pl.col("peer").n_unique())
@@ -62,7 +70,7 @@ def pipeline(model: JobModel) -> Table:
     rows = []
     for number in range(count):
         own = frame.filter(pl.col("stage") == number)
-        step, compute = (float(own[name].median() or 0) for name in ("gpu_ns", "compute_ns"))  # type: ignore[arg-type]
+        step, compute = (float(own[name].median() or 0) for name in ("step_ns", "compute_ns"))  # type: ignore[arg-type]
         made = max(1.0, float(own["steps"].median() or 1))  # type: ignore[arg-type]
         microbatches = float((own["len"] / own["peer"].clip(1) / made).mean() or 0)  # type: ignore[arg-type]
         ideal = 100 * (count - 1) / (microbatches + count - 1) if microbatches else None
@@ -117,9 +125,10 @@ def _imbalance(rows: list[tuple[int, int, float, int]]) -> tuple[str, ...]:
 
 def exposed_by_module(model: JobModel) -> Table:
     job = model.job
-    ranks, steps = len(job.digests), max(1, job.steps["step"].n_unique())
+    ranks, steps = len(job.digests), max(1, len(model.usual_steps))
     exposed_wait = pl.min_horizontal("exposed_ns", pl.col("wait_ns").fill_null(0))
-    each = job.calls.with_columns(exposed_wait.alias("waited_ns")).group_by("module", "kind", "rank").agg(
+    calls = job.calls.filter(pl.col("step").is_in(model.usual_steps)) if model.usual_steps else job.calls
+    each = calls.with_columns(exposed_wait.alias("waited_ns")).group_by("module", "kind", "rank").agg(
         pl.len(), pl.col("exposed_ns", "waited_ns").sum()
     )  # fmt: skip
     frame = (
@@ -132,4 +141,9 @@ def exposed_by_module(model: JobModel) -> Table:
         )
         .sort("exposed_ms", "module", "kind", descending=[True, False, False])
     )
-    return Table.from_frame("exposed_by_module", "one row per module and kind of collective", EXPOSED_COLUMNS, frame)
+    return Table.from_frame(
+        "exposed_by_module",
+        "communication that no computation hides: one row per module and kind of collective",
+        EXPOSED_COLUMNS,
+        frame,
+    )

@@ -17,8 +17,8 @@ COLUMNS = (
     Column("segment", "number, in the order of time", "", pl.Int64),
     STEP,
     Column("rank", "rank that the job waits for meanwhile", "", pl.Int64),
-    Column("start_ms", "since the job's first event", "ms", pl.Float64),
-    Column("length_ms", "length", "ms", pl.Float64),
+    Column("start_ms", "when the part begins, since the job's first event", "ms", pl.Float64),
+    Column("length_ms", "how long it takes, on the job's clock, as recorded", "ms", pl.Float64),
     Column("host_ms", "part of it: the host", "ms", pl.Float64),
     Column("gpu_ms", "part of it: computation on the GPU", "ms", pl.Float64),
     Column("transfer_ms", "part of it: a transfer between ranks", "ms", pl.Float64),
@@ -39,7 +39,7 @@ class Segment(NamedTuple):
 
 
 def job_critical_path(model: JobModel) -> Table:
-    meaning = "one row per part of the path that decides when the job is done"
+    meaning = "one row per part of the path, over all ranks and recorded steps, that decides when the job is done"
     if not model.is_known:
         return Table.from_rows("job_critical_path", meaning, COLUMNS, [], "needs steps that all ranks recorded")
     rows = _segments(model)

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 import numpy as np
 import polars as pl
 
 from warplens.analyses.quality import COLUMNS as QUALITY_COLUMNS
 from warplens.model.table import Column, Table
+from warplens.ranks.job_graph import step_ends
 from warplens.ranks.own_pace import JobModel
+from warplens.ranks.records import RankDigest
 from warplens.ranks.tables.shared import RANK, STEP, in_ms, numbered
 
 TIMES = (
-    Column("step_ms", "time of a step, from its begin on the host to the next one's", "ms", pl.Float64),
-    Column("compute_ms", "computation on the GPU", "ms", pl.Float64),
-    Column("exposed_ms", "communication that no computation hides", "ms", pl.Float64),
+    Column(
+        "step_ms",
+        "the job's step: from when the rank was done with the step before, its GPU's work included, until it was done "
+        "with this one",
+        "ms",
+        pl.Float64,
+    ),
+    Column("compute_ms", "computation on the GPU that the step launched", "ms", pl.Float64),
+    Column("exposed_ms", "communication of the step that no computation hides", "ms", pl.Float64),
     Column("wait_ms", "sum of the waits for other ranks in collectives", "ms", pl.Float64),
-    Column("idle_ms", "GPU idle", "ms", pl.Float64),
+    Column("idle_ms", "GPU idle, neither computing nor communicating", "ms", pl.Float64),
     Column("own_ms", "the step if no rank made it wait, without transfers; simulated", "ms", pl.Float64),
     Column("own_host_ms", "part of own_ms: the host", "ms", pl.Float64),
     Column("own_gpu_ms", "part of own_ms: computation on the GPU", "ms", pl.Float64),
 )
 RANK_COLUMNS = (
     RANK,
-    *TIMES,
+    *(replace(column, meaning=f"{column.meaning}; median of the steps") for column in TIMES),
     Column("last_count", "collectives that it came last to", "", pl.Int64),
     Column("steps", "recorded steps", "", pl.Int64),
     Column("gpu", "name of the GPU", "", pl.String),
@@ -35,13 +46,18 @@ RANK_COLUMNS = (
 STEP_COLUMNS = (
     RANK,
     STEP,
-    Column("start_ms", "begin on the host, since the job's first event", "ms", pl.Float64),
+    Column(
+        "start_ms",
+        "when the step begins for the rank: when that before it was done; since the job's first event",
+        "ms",
+        pl.Float64,
+    ),
     *TIMES,
 )
 IDLE_COLUMNS = (
     RANK,
     Column("cause", "why the GPU was idle", "", pl.String),
-    Column("idle_ms", "idle for this cause, per step", "ms", pl.Float64),
+    Column("idle_ms", "idle for this cause in a step; median of the steps", "ms", pl.Float64),
 )
 
 
@@ -51,27 +67,35 @@ def quality(model: JobModel) -> Table:
 
 
 def _step_frame(model: JobModel) -> pl.DataFrame:
+    """One row per rank and step; of work on the host alone its marks are the step's where no graph joins the ranks."""
     job = model.job
     waits = job.matched.group_by("rank", "step").agg(pl.col("wait_ns").sum())
-    begun = pl.col("start_ns").shift(-1).over("rank", order_by="start_ns")
-    frame = job.steps.sort("rank", "start_ns").with_columns(
-        (begun.fill_null(pl.col("end_ns")) - pl.col("start_ns")).alias("step_ns")
-    )
-    frame = frame.join(waits, on=["rank", "step"], how="left", maintain_order="left")
-    return frame.join(_pace_frame(model), on=["rank", "step"], how="left", maintain_order="left")
+    frame = job.steps.sort("rank", "start_ns").join(waits, on=["rank", "step"], how="left", maintain_order="left")
+    frame = frame.join(_pace_frame(model), on=["rank", "step"], how="left", maintain_order="left")
+    if model.is_known:
+        return frame.with_columns(pl.col("begun_ns").alias("start_ns"))
+    marked = pl.col("start_ns").shift(-1).over("rank", order_by="start_ns").fill_null(pl.col("end_ns"))
+    on_host = not any(digest.facts.gpu_events for digest in job.digests)
+    return frame.with_columns((marked - pl.col("start_ns") if on_host else pl.lit(None, pl.Int64)).alias("step_ns"))
 
 
 def _pace_frame(model: JobModel) -> pl.DataFrame:
-    names = ("own_ns", "own_host_ns", "own_gpu_ns")
+    """What the job's graph tells of each rank and step."""
+    names = ("begun_ns", "step_ns", "own_ns", "own_host_ns", "own_gpu_ns")
     schema = {"rank": pl.Int32, "step": pl.Int64} | dict.fromkeys(names, pl.Float64)
     if not model.is_known:
         return pl.DataFrame(schema=schema)
-    pace = model.pace
+    pace, lengths = model.pace, model.rank_step_ns
     count = len(pace.steps)
-    arrays = (pace.own_ns, pace.host_ns, pace.gpu_ns)
+    begun = step_ends(model.recorded) - lengths + model.job.origin_ns
+    arrays = (begun, lengths, pace.own_ns, pace.host_ns, pace.gpu_ns)
     columns = {name: array.ravel() for name, array in zip(names, arrays, strict=True)}
     positions = np.repeat(np.arange(len(pace.own_ns)), count)
     return pl.DataFrame({"rank": positions, "step": np.tile(pace.steps, len(pace.own_ns)), **columns}, schema=schema)
+
+
+def _notes(model: JobModel) -> tuple[str, ...]:
+    return () if model.is_known else ("step_ms and own_ms need steps that all ranks recorded, with their launches",)
 
 
 def rank_steps(model: JobModel) -> Table:
@@ -80,24 +104,21 @@ def rank_steps(model: JobModel) -> Table:
         ((pl.col("start_ns") - model.job.origin_ns) / 1e6).alias("start_ms"),
         *_times(),
     )
-    return Table.from_frame("rank_steps", "one row per rank and step", STEP_COLUMNS, frame.sort("rank", "step"))
+    return Table.from_frame(
+        "rank_steps", "one row per rank and step", STEP_COLUMNS, frame.sort("rank", "step"), *_notes(model)
+    )
 
 
 def _times() -> list[pl.Expr]:
-    names = ("step_ns", "compute_ns", "exposed_ns", "wait_ns", "idle_ns", "own_ns", "own_host_ns", "own_gpu_ns")
-    return [in_ms(name) for name in names]
+    return [in_ms(name) for name in TIMES_NS]
+
+
+TIMES_NS: Final = tuple(column.name.replace("_ms", "_ns") for column in TIMES)
 
 
 def ranks(model: JobModel) -> Table:
     job, clocks = model.job, model.job.clocks
-    means = (
-        _step_frame(model)
-        .group_by("rank")
-        .agg(
-            pl.col("step_ns").median(),
-            pl.col("compute_ns", "exposed_ns", "wait_ns", "idle_ns", "own_ns", "own_host_ns", "own_gpu_ns").mean(),
-        )
-    )
+    usual = _step_frame(model).group_by("rank").agg(pl.col(TIMES_NS).median())
     last = job.matched.filter(pl.col("start_ns") == pl.col("last_start_ns")).group_by("rank").agg(
         pl.len().cast(pl.Int64).alias("last_count")
     )  # fmt: skip
@@ -114,18 +135,24 @@ def ranks(model: JobModel) -> Table:
         },
         schema_overrides={"steps": pl.Int64},
     )
-    frame = facts.join(means, on="rank", how="left").join(last, on="rank", how="left").with_columns(*_times())
+    frame = facts.join(usual, on="rank", how="left").join(last, on="rank", how="left").with_columns(*_times())
     frame = frame.with_columns(numbered(job).alias("rank"), pl.col("last_count").fill_null(0)).sort("rank")
-    return Table.from_frame("ranks", "one row per rank; times are per step", RANK_COLUMNS, frame)
+    return Table.from_frame("ranks", "one row per rank; times are of a step", RANK_COLUMNS, frame, *_notes(model))
+
+
+def _usual_idle(digest: RankDigest) -> pl.DataFrame:
+    """The median over all steps, also those without this cause; of a rank without steps the whole of it."""
+    idle, steps = digest.frames["idle"], digest.steps.select("step")
+    if steps.is_empty():
+        return idle.group_by("cause").agg(pl.col("idle_ns").sum().cast(pl.Float64))
+    every = steps.join(idle.select("cause").unique(), how="cross").join(idle, on=["step", "cause"], how="left")
+    return every.group_by("cause").agg(pl.col("idle_ns").fill_null(0).median().cast(pl.Float64))
 
 
 def rank_idle(model: JobModel) -> Table:
     job = model.job
     parts = [
-        digest.frames["idle"]
-        .group_by("cause")
-        .agg(pl.col("idle_ns").sum() / max(1, digest.steps.height))
-        .with_columns(pl.lit(position).cast(pl.Int32).alias("rank"))
+        _usual_idle(digest).with_columns(pl.lit(position).cast(pl.Int32).alias("rank"))
         for position, digest in enumerate(job.digests)
     ]
     frame = pl.concat(parts).with_columns(numbered(job).alias("rank"), in_ms("idle_ns"))

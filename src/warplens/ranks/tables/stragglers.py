@@ -1,4 +1,4 @@
-"""`stragglers`: who holds the others up."""
+"""`stragglers`: who is slower than its peers, and what that costs the job."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ COLUMNS = (
         "",
         pl.String,
     ),
-    Column("note", "what else is known of it", "", pl.String),
+    Column("note", "what else is known of it, such as how many times as long its GPU computes", "", pl.String),
 )
 
 
 def stragglers_table(model: JobModel) -> Table:
     rows = [_row(model, straggler) for straggler in stragglers(model)]
-    return Table.from_rows("stragglers", "one row per rank that holds others up", COLUMNS, rows, *_notes(model, rows))
+    meaning = "one row per rank that is slower than its peers"
+    return Table.from_rows("stragglers", meaning, COLUMNS, rows, *_notes(model, rows))
 
 
 def _row(model: JobModel, straggler: Straggler) -> tuple[object, ...]:
@@ -40,7 +41,7 @@ def _row(model: JobModel, straggler: Straggler) -> tuple[object, ...]:
     others = len(model.job.ranks) - len(numbers)
     group = f"ranks {ranges(numbers)}" if len(numbers) > 1 else f"rank {numbers[0]}"
     stage = f" ({straggler.what})" if straggler.what.startswith("stage") else ""
-    later = f"{format_ms(straggler.later_ms)} a step once those above are mended" if straggler.later_ms else ""
+    later = f"{format_ms(straggler.later_ms)} a step once those above are fixed" if straggler.later_ms else ""
     note = "; ".join(text for text in ("" if stage else straggler.what, later) if text)
     return (
         numbers[0], group + stage, straggler.since, straggler.cause, straggler.excess_ms, straggler.gain_ms,

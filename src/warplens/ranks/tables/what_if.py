@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from warplens.model.table import Column, Table
-from warplens.ranks.own_pace import JobModel
+from warplens.ranks.own_pace import AFTER_WARM_UP, JobModel
 from warplens.ranks.what_ifs import what_ifs
 
 COLUMNS: Final = (
@@ -21,7 +21,12 @@ COLUMNS: Final = (
     ),
     Column("scope", "the part of the step, ranks or stage that is meant", "", pl.String),
     Column("slowdown", "the step with only this scope as recorded / the ideal step", "", pl.Float64),
-    Column("step_ms", "time of a step if this scope were ideal and all else as recorded", "ms", pl.Float64),
+    Column(
+        "step_ms",
+        f"the job's step if this scope were ideal and all else as recorded: {AFTER_WARM_UP}",
+        "ms",
+        pl.Float64,
+    ),
     Column("gain_ms", "what a step would be shorter by then", "ms", pl.Float64),
     Column("explained", "gain_ms / gain of the whole job; null where the job has no gain", "", pl.Float64),
 )

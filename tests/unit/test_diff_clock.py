@@ -1,0 +1,103 @@
+"""Which clock a comparison of two traces is of, when its steps show a difference, and what they would not show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warplens
+from support import annotation, kernel, launch, op, write_trace
+from warplens.advice.compared_steps import change_of_steps
+
+MS = 1_000.0
+
+
+def run(
+    path: Path, lengths: list[float], *, busy: float = 0.5, host_us: float = 5.0, **header: Any
+) -> warplens.Profile:
+    """Steps of these lengths (ms), of which the GPU works this share, each launched by one op of this length."""
+    events, at = [], 0.0
+    for number, length in enumerate(lengths):
+        us = length * MS
+        events += [annotation(f"ProfilerStep#{number}", at, us)]
+        if busy:
+            events += [op("aten::mm", at + 1, host_us), launch(at + 2, 1, number + 1)]
+            events += [kernel("gemm", at + 10, busy * us - 10, number + 1)]
+        else:
+            events += [op("aten::mm", at + 1, us / 2)]
+        at += us
+    return warplens.open(write_trace(path, events, **header), cache=False)
+
+
+def verdict(a: warplens.Profile, b: warplens.Profile) -> str:
+    return warplens.diff(a, b).verdict()
+
+
+def test_steps_that_are_all_longer_are_a_difference_however_few(tmp_path: Path) -> None:
+    a = run(tmp_path / "a.json", [40.0, 76.0, 95.0], busy=0)
+    b = run(tmp_path / "b.json", [97.0, 116.0, 160.0], busy=0)
+    text = verdict(a, b)
+    assert text.startswith("Neither trace has GPU work; B is 1.77× slower: 70.3 → 124 ms per recorded step.")
+    assert "Every step of B is longer than every step of A." in text
+    back = verdict(b, a)
+    assert "B is 1.77× faster" in back
+    assert "Every step of B is shorter than every step of A." in back
+
+
+def test_steps_that_overlap_show_no_difference_and_what_they_would_not_show_is_said(tmp_path: Path) -> None:
+    a = run(tmp_path / "a.json", [90.0, 110.0, 100.0, 95.0])
+    b = run(tmp_path / "b.json", [95.0, 115.0, 103.0, 97.0])
+    text = verdict(a, b)
+    assert text.startswith("No difference in step time is shown: ")
+    assert "a change of less than " in text
+    assert "% would not be seen with 3 and 3 steps" in text
+
+
+def test_the_same_trace_twice_is_no_difference(tmp_path: Path) -> None:
+    a = run(tmp_path / "a.json", [90.0, 110.0, 100.0])
+    assert verdict(a, a).startswith("No difference: ")
+
+
+def test_the_verdict_names_its_clock_and_how_sure_it_is(tmp_path: Path) -> None:
+    a = run(tmp_path / "a.json", [90.0, 90.1, 90.2])
+    b = run(tmp_path / "b.json", [45.0, 45.1, 45.2])
+    assert "per unprofiled step (estimated)" in verdict(a, b).partition(". ")[0]
+    without = [run(tmp_path / f"{name}.json", lengths, busy=0) for name, lengths in
+               (("c", [90.0, 90.1, 90.2]), ("d", [45.0, 45.1, 45.2]))]  # fmt: skip
+    assert "per recorded step." in verdict(*without)
+
+
+def test_steps_are_compared_and_not_how_much_of_them_the_gpu_works(tmp_path: Path) -> None:
+    """A GPU that works 50 and 38 % of steps that hardly differ."""
+    a = run(tmp_path / "a.json", [375.0, 376.0, 374.0, 375.0], busy=0.5)
+    b = run(tmp_path / "b.json", [382.0, 383.0, 381.0, 382.0], busy=0.38)
+    text = verdict(a, b)
+    assert text.startswith("B is 1.02× slower: 375 → 382 ms per unprofiled step (estimated).")
+
+
+def test_steps_with_hardly_any_gpu_work_are_compared_by_their_length(tmp_path: Path) -> None:
+    """The only kernel of a step takes 4 µs in A and 58 ms in B; the steps take the same."""
+    a = run(tmp_path / "a.json", [60.0, 60.1, 59.9, 60.0], busy=14.0 / 60_000)
+    b = run(tmp_path / "b.json", [60.0, 60.1, 59.9, 60.0], busy=58.0 / 60)
+    text = verdict(a, b)
+    assert text.startswith("No difference in step time is shown: 60.0 → 60.0 ms per unprofiled step (estimated)")
+    assert "But B's GPU work is more than 100× slower: 0 → 58.0 ms per step." in text
+
+
+def test_an_estimate_that_neither_steps_nor_the_gpus_work_show_is_no_difference(tmp_path: Path) -> None:
+    """The last step, which no next one ends, is in the estimate only."""
+    a = run(tmp_path / "a.json", [10.0, 10.0, 10.0, 10.0], busy=0.9)
+    b = run(tmp_path / "b.json", [10.0, 10.0, 10.0, 20.0], busy=0.9)
+    assert verdict(a, b).startswith("No difference: 10.00 → 10.00 ms per recorded step.")
+
+
+def test_lengths_of_a_jobs_steps_are_judged_by_the_same_rules() -> None:
+    assert change_of_steps([60, 76, 94], [98, 116, 134], "").is_apart
+    unlike = change_of_steps([90, 110, 100], [95, 115, 103], "")
+    assert not unlike.is_shown
+    assert unlike.unseen_percent == pytest.approx(22, abs=5)
+    once = change_of_steps([90], [45], "")
+    assert once.is_shown
+    assert once.unseen.startswith("cannot tell how much steps differ anyway, with 1 and 1 steps")
