@@ -105,9 +105,12 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "times; a fused kernel keeps it on the chip. Detected by order and sizes on a stream, in one call of a module "
         "or function where those are recorded: a batched product writes as many elements as a softmax reads, and the "
         "next product reads as many again. `scores` and `scores_us` in the table `roofline` name those ops. The "
-        "estimate assumes fused attention at {reachable_attention:g} of the matrix units' ceiling for the same FLOPs, "
-        "or the time to move everything except the scores, if that is longer. What makes a triangular mask for each "
-        "call goes as well, with its launches.",
+        "estimate assumes what back-ends of fused attention were measured to reach on the GPU for this type, width of "
+        "a head and length (the table `ceilings`); where nobody measured it, {reachable_attention:g} of the matrix "
+        "units' ceiling, and in fp32 {reachable_fp32_attention:g} of the vector units'; or the time to move everything "
+        "except the scores, if that is longer. In fp32 only memory-efficient kernels run, which TF32 does not make "
+        "faster: beside TF32 products (WL202) a fused call can lose, which the evidence then says. What makes a "
+        "triangular mask for each call goes as well, with its launches.",
     ),
     "WL205": Explanation(
         "Elementwise ops that are not fused",
