@@ -34,7 +34,7 @@ from finding_traces import (
     product,
     rows_gain_ms,
 )
-from support import Opened, frame
+from support import Opened, frame, op
 from warplens.model.edits import ScaleWork
 
 VOCABULARY, PADDED = 50257, 50304
@@ -231,6 +231,21 @@ def test_wl204_says_that_it_loses_beside_tf32_products(opened: Opened) -> None:
         "WL202" in found
         and "not beside WL202: the fused kernel computes in fp32, 0.16 ms slower" in found["WL204"].evidence
     )
+
+
+def test_wl204_takes_copies_for_its_products_along(opened: Opened) -> None:
+    """Both factors are copied inside aten::matmul, the result right after it; what is copied before is needed anyway."""
+    turned = {"Input Strides": [[65536, 64, 1], [65536, 1, 1024], []]}
+    values = inputs([HEADS, LENGTH, WIDTH], [HEADS, LENGTH, WIDTH], []) | turned
+    copy = Call("aten::copy_", ELEMENTWISE, 15, values)
+    first, scale, softmax, second = attention(SCORES)
+    calls = [copy, filler(10), copy, copy, first, scale, softmax, copy, second, copy, filler(10), copy]
+    outer = [op("aten::matmul", 20.5, 29.4), op("aten::matmul", 70.5, 19.4)]
+    finding = by_code(opened([*back_to_back(*calls), *outer], H200))["WL204"]
+    copies = next(row for row in finding.rows if "copy_" in row.what)
+    assert (copies.count, copies.time_ms) == (4, pytest.approx(0.060))
+    flop = 2 * (2 * HEADS * LENGTH * LENGTH * WIDTH)
+    assert finding.gain_ms == pytest.approx((420 + 60 - flop / FUSED_FORWARD / 1e6) / 1e3)
 
 
 def test_wl204_removes_what_makes_a_triangular_mask_for_each_call(opened: Opened) -> None:

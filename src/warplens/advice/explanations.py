@@ -105,6 +105,8 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "times; a fused kernel keeps it on the chip. Detected by order and sizes on a stream, in one call of a module "
         "or function where those are recorded: a batched product writes as many elements as a softmax reads, and the "
         "next product reads as many again. `scores` and `scores_us` in the table `roofline` name those ops. The "
+        "copies that only such a product needs (`q @ k.transpose(-1, -2)` of permuted tensors copies both inside "
+        "`aten::matmul`) belong to it: a fused call takes any strides. The "
         "estimate assumes what back-ends of fused attention were measured to reach on the GPU for this type, width of "
         "a head and length (the table `ceilings`); where nobody measured it, {reachable_attention:g} of the matrix "
         "units' ceiling, and in fp32 {reachable_fp32_attention:g} of the vector units'; or the time to move everything "

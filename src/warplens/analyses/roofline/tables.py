@@ -60,7 +60,12 @@ COLUMNS = (
     Column("line", "Python line with most of the time", "", pl.String),
     Column("module", "nn.Module with most of the time", "", pl.String),
     Column("approximate", "why FLOPs or bytes are approximate; empty where they are exact", "", pl.String),
-    Column("scores", "elements of the stored scores of unfused attention it works on; 0 for none", "", pl.Int64),
+    Column(
+        "scores",
+        "elements of the stored scores of unfused attention it works on, or copies tensors for; 0 for none",
+        "",
+        pl.Int64,
+    ),
     Column("scores_us", "summed duration of the GPU events of those calls", "us", pl.Float64),
 )
 SCORES: Final = ("scores", "scores_us")
