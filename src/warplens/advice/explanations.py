@@ -133,7 +133,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "Convolution kernels for matrix units require NHWC; with NCHW tensors the library transposes inputs and "
         "outputs around each convolution. channels_last stores the tensors that way once. The estimate is the time of "
         "the transposing kernels inside convolutions, plus what batch norms gain if they reach {reachable_norm:g} of "
-        "their limit. Reported from {layout_percent:g} % of the time.",
+        "their limit. Reported from {layout_percent:g} % of the time in which the GPU works. It is not reported where "
+        "group norms take longer than batch norms, as they copy their input to NCHW, and not in fp32 without batch "
+        "norms: there channels_last was measured to lose.",
     ),
     "WL208": Explanation(
         "An optimizer with many launches",
