@@ -178,6 +178,31 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "The gain is bounded by half of the time of attention with a square mask tensor. Padding masks need the "
         "tensor; sequences of equal length, or packed ones, do not.",
     ),
+    "WL214": Explanation(
+        "Dense gradients of embedding tables",
+        "The gradient of an embedding is a tensor as large as the table, filled with zeros but for the rows that the "
+        "batch looked up; the optimizer then reads and writes the whole table and its states. Sparse gradients touch "
+        "those rows only. The gain is bounded by the share of fills and of the optimizer's passes that fall on rows "
+        "that no index names. Reported where at most {touched_rows_percent:g} % of a table's rows are touched, and "
+        "not for tables as large as the weight of a product, which may be the same tensor.",
+    ),
+    "WL215": Explanation(
+        "Cells of a recurrent network in a Python loop",
+        "nn.LSTMCell, nn.GRUCell or nn.RNNCell (or their ops) are called for each element of a sequence, with several "
+        "launches each, forward and backward. A library's recurrent layer (nn.LSTM on cuDNN or MIOpen) computes all "
+        "elements and layers in one call. The table `repeated_calls` has the calls. The estimate is the step without "
+        "their launches and with 0.85 of their GPU time, as measured on an H200 (an LSTM's step from 39.1 to 7.5 ms, a "
+        "GRU's from 32.3 to 5.4). Not reported for fewer than 8 calls a step, and where kernels between the calls "
+        "choose or look up what the next one reads, as in a decoder that samples.",
+    ),
+    "WL216": Explanation(
+        "Equal passes that could be one batch",
+        "A model runs twice or more on inputs of equal shapes, one call right after the other, and the next op takes "
+        "both results, as in classifier-free guidance or in a network with two equal towers. One pass over both inputs "
+        "as a batch launches half as many kernels, which use the GPU better. Needs modules and shapes in the trace. "
+        "The table `repeated_calls` has the passes. The gain is bounded by the later passes' launches and by what "
+        "their kernels take above their roofline; it needs the memory of all passes at once.",
+    ),
     "WL301": Explanation(
         "Synchronising calls",
         "Calls that wait for the GPU (.item(), .cpu(), nonzero, boolean indexing, synchronize, blocking copies) let "

@@ -15,6 +15,8 @@ from warplens_run.base.units import format_ms
 SPREAD: Final = 0.2
 """A rule's estimate of the GPU time that a change saves is off by about this share; more than a bound is not saved."""
 
+CELLS: Final = "WL215"
+"""Cells of recurrent networks, which can be most of a step's launches."""
 LEAST_SHARE_MORE: Final = 0.001
 """Of the step: less is not seen in the figures."""
 
@@ -33,13 +35,15 @@ def with_step_gains(findings: Iterable[Finding], model: StepModel | None) -> lis
 
 
 def with_latency_named(finding: Finding, bounds: StepBounds | None) -> Finding:
-    """Says why a graph wins more than the verdict has for a faster host, which still has the latency of launches."""
-    if bounds is None or not any(isinstance(edit, CaptureGraph) for edit in finding.edits):
+    """Says why fewer launches win more than the verdict has for a faster host, which still has their latency."""
+    is_graph = any(isinstance(edit, CaptureGraph) for edit in finding.edits)
+    if bounds is None or not (is_graph or finding.code == CELLS):
         return finding
     more_ms = finding.gain_ms - max(0.0, bounds.saves_ms(bounds.fast_host_ms))
     if more_ms < LEAST_SHARE_MORE * bounds.plain_ms:
         return finding
-    more = f"{format_ms(more_ms)} more than a faster host would save, as a graph ends the latency of launches too"
+    why = "a graph ends the latency of launches too" if is_graph else "latency of launches and GPU time go too"
+    more = f"{format_ms(more_ms)} more than a faster host would save, as {why}"
     return replace(finding, evidence=f"{finding.evidence}; {more}")
 
 
