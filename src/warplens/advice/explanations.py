@@ -17,7 +17,8 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "which it was still preparing the next launch or was inside the launch call. The evidence gives the recorded "
         "launch rate: a PyTorch op costs the host 5 to 20 µs, so kernels shorter than that cannot keep the GPU busy. "
         "Remedies, strongest first: CUDA graphs remove nearly all of the launch cost, torch.compile removes some, a "
-        "larger batch gives each launch more work. Reported when the GPU is idle for over {idle_percent:g} % of the "
+        "larger batch gives each launch more work. The place names what makes most launches of the whole step: "
+        "modules, else lines, else ops. Reported when the GPU is idle for over {idle_percent:g} % of the "
         "time and these gaps take over {cause_percent:g} %.",
     ),
     "WL102": Explanation(
@@ -40,8 +41,8 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "The GPU waits for the launches of short kernels",
         "Most GPU events are shorter than the threshold (10 µs by default), which is about what a launch costs the "
         "host. Many short kernels leave the GPU waiting; fusing them (torch.compile) or replaying them as a graph "
-        "removes the launches. The gain is that of WL101, which is then not reported; in a trace without a host side "
-        "it is bounded by the gaps too short to list. "
+        "removes the launches. Gain and place are those of WL101, which is then not reported; in a trace without a "
+        "host side the gain is bounded by the gaps too short to list. "
         "Reported when over {short_share_percent:g} % of the events are short and the gaps before launches take over "
         "{idle_percent:g} % of the total.",
     ),

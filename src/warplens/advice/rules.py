@@ -67,6 +67,7 @@ WITHOUT_GAIN: Final = ("WL103", "WL901")
 NEEDED_TABLES: Final = (
     "timeline", "steps", "idle", "gaps", "kernel_categories", "kernels", "launch_categories", "short_kernels", "comm",
     "quality", "roofline", "ceilings", "chains", "launches", "phases", "repeated_calls",
+    "modules",
 )  # fmt: skip
 
 SERVING_TABLES: Final = ("iterations", "serving_phases", "token_latency", "slow_iterations")
