@@ -251,6 +251,24 @@ def test_the_c_runtime_reads_names_with_16_bit_types(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
+    ("arguments", "dtype"),
+    [
+        ("TensorListScalarListMetadata<float, 3>, PointwiseOpScalarListFunctor<c10::BFloat16, 3, 3, 0>", "bf16"),
+        ("TensorListScalarListMetadata<float, 1>, BinaryOpScalarListFunctor<float, 1, 1, 0>", "fp32"),
+        ("TensorListScalarListMetadata<double, 1>, BinaryOpScalarListFunctor<c10::Half, 1, 1, 0>", "fp16"),
+        ("TensorListMetadata<2>, UnaryOpFunctor<c10::Half, 2, 1, 1>, at::native::Sqrt<float>", "fp16"),
+        ("FusedOptimizerTensorListMetadata<4>, FusedAdamMathFunctor<double, 4, false>, float const*", "fp64"),
+        ("TensorListScalarListMetadata<float, 1>, BinaryOpScalarListFunctor<long, 1, 1, 0>", "int64"),
+    ],
+)
+def test_a_multi_tensor_kernel_has_the_type_of_its_tensors(arguments: str, dtype: str) -> None:
+    """Not that of the numbers listed beside them, nor the one it computes in."""
+    inner = f"at::native::(anonymous namespace)::{arguments}"
+    name = f"void at::native::(anonymous namespace)::multi_tensor_apply_kernel<{inner} >({inner})"
+    assert CATEGORIZER.classify(name).dtype == dtype
+
+
+@pytest.mark.parametrize(
     ("types", "dtype"),
     [
         ("std::bfloat16_t, std::bfloat16_t, std::bfloat16_t, float, float", "bf16"),

@@ -156,6 +156,19 @@ def test_a_recorded_call_keeps_dtypes_strides_lists_and_numbers() -> None:
     assert (call.integer(2), call.tensor(3), call.text(9)) == (-1, None, "")
 
 
+def test_lists_have_the_types_that_are_recorded_else_those_of_the_kernel() -> None:
+    """An ExecutionTrace spells the types of a list's members, PyTorch's profiler does not."""
+    op, dims = "aten::_foreach_addcdiv_", "[[[100], [20, 5]], [[100], [20, 5]], [[100], [20, 5]]]"
+    named = '["GenericList[Tensor(c10::Half),Tensor(c10::Half)]", "GenericList[Tensor(float)]", "TensorList"]'
+    recorded, of_kernel, unknown = (
+        cost_of(parse_call(op, dims, types, "", "", *known))
+        for types, known in ((named, (4.0, "", "fp32")), ('["TensorList"]', (2.0, "", "fp16")), ('["TensorList"]', ()))
+    )
+    assert recorded is not None and of_kernel is not None and unknown is not None
+    assert (recorded.dtype, recorded.bytes) == (of_kernel.dtype, of_kernel.bytes) == ("fp16", 2 * 4 * 200)
+    assert (unknown.dtype, unknown.bytes, unknown.approximate) == ("fp32", 4 * 4 * 200, SIZE_UNKNOWN)
+
+
 def test_plain_values_are_read_with_care() -> None:
     call = Call("op", ("[1, -2, x, --3, ²]", "--5", "²", "9" * 30, "true", "[True, False]", Tensor((), "fp32")))
     assert call.integers(0) == (1, -2)

@@ -27,7 +27,7 @@ def test_wl101_fires_from_a_tenth_of_idle_time_on(opened: Opened) -> None:
     assert finding.gain_ms == pytest.approx(0.100)
     assert (finding.gain_percent, finding.bound) == (pytest.approx(10.0), True)
     assert finding.title == "the GPU waits 10 % of the time for its next launch"
-    assert finding.place == PLACE
+    assert finding.place == f"{PLACE} 100 % of the launches"
     assert finding.evidence.startswith("2 gaps, longest 0.06 ms; 3 launches per ms, one every 333.3 µs; recorded with")
     for step in ("CUDA graph", "torch.compile", "larger batch"):
         assert step in finding.advice
@@ -52,7 +52,22 @@ def test_wl101_says_that_recorded_stacks_slow_the_host_only_where_there_are_any(
     without = [event for event in waits([40, 60], dur=300) if event["cat"] != "python_function"]
     finding = by_code(opened(without))["WL101"]
     assert "recorded with stacks" not in finding.evidence
-    assert finding.place == "aten::mm"
+    assert finding.place == "aten::mm 100 % of the launches"
+
+
+def test_wl104_names_the_modules_that_launch_most_of_the_step(opened: Opened) -> None:
+    """Of 20 launches 12 are a cell's in two layers and 6 another module's; what few launches are in has no name."""
+    events = waits([45] * 19, dur=5, host="aten::mul", name=ELEMENTWISE)
+    begins = [event["ts"] for event in events if event["cat"] == "cpu_op"]
+    spans = {"Cell_0": (0, 7), "Cell_1": (7, 12), "Head_0": (12, 18)}
+    modules = [
+        frame(f"nn.Module: {name}", begins[first] - 1, begins[last] - begins[first] - 2)
+        for name, (first, last) in spans.items()
+    ]
+    inner = [event for event in events if event["cat"] != "python_function"]
+    model = frame("nn.Module: Net_0", -1, begins[18] + 1)
+    finding = by_code(opened([model, *modules, *inner]))["WL104"]
+    assert finding.place == "Net/Cell_* 60 %, Net/Head_* 30 % of the launches"
 
 
 def test_gains_are_per_step_where_steps_are_marked(opened: Opened) -> None:
@@ -91,7 +106,7 @@ def test_wl104_fires_when_most_events_are_short_and_the_gpu_waits_for_launches(o
     finding = by_code(profile)["WL104"]
     assert finding.gain_ms == pytest.approx(19 * 0.045)
     assert finding.gain_percent == pytest.approx(100 * 19 * 45 / 955)
-    assert (finding.bound, finding.place) == (True, "aten::mul")
+    assert (finding.bound, finding.place) == (True, f"{PLACE} 100 % of the launches")
     assert finding.evidence.startswith("20 of 20 GPU events; 21 launches per ms, one every 47.7 µs")
     assert [(row.place, row.count, row.time_ms) for row in finding.rows] == [("aten::mul", 20, pytest.approx(0.1))]
     assert_no_more_than_idle(profile)

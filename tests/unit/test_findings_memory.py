@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from finding_traces import (
 )
 from support import Opened, annotation
 
+HALF = "c10::Half"
 SIZE = 1 << 26
 SHAPE = [SIZE]
 
@@ -132,6 +134,36 @@ def test_wl207_counts_the_slow_batch_norms_too_and_wl211_then_does_not(opened: O
     found = by_code(opened(back_to_back(batch_norm(600), *convolution(100, 400)), H200))
     assert found["WL207"].gain_ms == pytest.approx((100 + 600 - 2 * limit["roofline_us"]) / 1e3)
     assert "WL211" not in found
+
+
+def network(dtype: str, norm: str | None) -> list[Call]:
+    """A convolution that converts layouts, and a norm beside it."""
+    types = [dtype, dtype, "ScalarList", "ScalarList", "ScalarList", "Scalar", "Scalar", "Scalar", "Scalar"]
+    given = inputs([8, 64, 56, 56], [64, 64, 3, 3], [], [], [], [], [], [], [], types=types)
+    given["Concrete Inputs"] = ["", "", "[1, 1]", "[1, 1]", "[1, 1]", "1", "False", "False", "True"]
+    calls = [replace(call, args=given) for call in convolution(100, 400)]
+    normed = inputs([8, 64, 56, 56], [64], [64], [], [], [], [], [], dtype=dtype)
+    return [*calls, Call(f"aten::{norm}", "void norm_kernel<float>(int)", 50, normed)] if norm else calls
+
+
+@pytest.mark.parametrize(("dtype", "norm", "is_advised"), [
+    (HALF, None, True), (HALF, "native_group_norm", False), (HALF, "native_batch_norm", True),
+    ("float", None, False), ("float", "native_group_norm", False), ("float", "native_batch_norm", True),
+])  # fmt: skip
+def test_wl207_is_silent_where_channels_last_wins_nothing(
+    opened: Opened, dtype: str, norm: str | None, is_advised: bool
+) -> None:
+    """Group norms copy their input to NCHW; in fp32 only networks with batch norms were measured to win."""
+    profile = opened(back_to_back(*network(dtype, norm)), H200)
+    (types,) = {row["dtype"] for row in profile.table("roofline").to_dicts() if row["family"] == "convolution"}
+    assert types == ("fp32" if dtype == "float" else "fp16")
+    assert ("WL207" in by_code(profile)) is is_advised
+
+
+def test_wl207_counts_the_time_in_which_the_gpu_works(opened: Opened) -> None:
+    """30 µs of 1 ms of work, after which it waits for 2 ms."""
+    late = back_to_back(filler(10), ts=3000, first=9)
+    assert "WL207" in by_code(opened([*back_to_back(*convolution(30)), *late], H200, min_gain_percent=0.5))
 
 
 def optimizer(launches: int, name: str = "aten::addcdiv_", dur: float = 3) -> list[dict[str, Any]]:

@@ -9,7 +9,9 @@ import pytest
 import warplens
 from finding_traces import ELEMENTWISE, GEMM, H200, rule_findings
 from support import ROOT, SHARED, Opened, annotation, kernel, launch, op
-from warplens.model.edits import CaptureGraph, RemoveWaits, ReplaceWork, ScaleWork, WorkOfRows
+from warplens.analyses.graph.subsets import subset_steps_ms
+from warplens.analyses.graph.what_if import best_first
+from warplens.model.edits import CaptureGraph, FuseWork, RemoveWaits, ReplaceWork, ScaleWork, StepChange, WorkOfRows
 from warplens.model.finding import Finding
 
 WHAT_IF = SHARED / "traces" / "whatif"
@@ -100,6 +102,47 @@ def test_many_launches_become_a_few_with_a_share_of_their_time(opened: Opened) -
     assert model is not None
     gain = model.gain([ReplaceWork(WorkOfRows("kernels", (0,)), 0.5, 1)])
     assert gain.gain_ms == pytest.approx(0.090, abs=0.002), "of nine launches the host's time"
+
+
+def launched_ahead(host_us: float) -> list[dict[str, Any]]:
+    """Four steps of three products of 100 µs, each launched so long after the last one, and an elementwise kernel."""
+    events = []
+    for step in range(4):
+        begin, number = 4 * host_us * step, 4 * step + 1
+        events.append(annotation(f"ProfilerStep#{step}", begin, 4 * host_us))
+        for place in range(4):
+            name, dur = (GEMM, 100) if place < 3 else (ELEMENTWISE, 5)
+            called = begin + host_us * place
+            events.append(launch(called + 1, 2, number + place))
+            events.append(kernel(name, max(called + 8, 305 * step + 100 * place + 20), dur, number + place))
+    return events
+
+
+def test_a_kernel_in_the_place_of_others_does_not_profit_from_what_makes_those_faster(opened: Opened) -> None:
+    """Three products of 100 µs a step, as one of 0.8 of their time or in 0.1 of it each; in either order."""
+    model = opened(launched_ahead(host_us=3), H200).step_model
+    assert model is not None
+    products = WorkOfRows("kernels", (0,))
+    faster, fused = ScaleWork(products, 0.1), FuseWork(products, 0.8)
+    alone_ms, scaled_ms = model.gain([fused]).step_ms, model.gain([faster]).step_ms
+    assert (alone_ms, scaled_ms) == (pytest.approx(0.246, abs=0.003), pytest.approx(0.037, abs=0.003))
+    assert model.gain([faster, fused]).step_ms == model.gain([fused, faster]).step_ms == pytest.approx(alone_ms)
+    changes = [StepChange("faster", (faster,)), StepChange("fused", (fused,))]
+    together = best_first(model, changes)
+    assert [row["fixes"] for row in together.to_dicts()] == ["", "faster"]
+    assert "fused would win nothing besides" in together.notes[0]
+    assert subset_steps_ms(model, changes)[3] == pytest.approx(alone_ms)
+
+
+@pytest.mark.parametrize(("calls", "launches"), [(1, 2), (2, 3), (9, 4)])
+def test_a_call_in_the_place_of_others_takes_the_host_as_long_as_some_of_them(
+    opened: Opened, calls: int, launches: int
+) -> None:
+    model = opened(launched_ahead(host_us=400), H200).step_model
+    assert model is not None
+    host_ms = model.step_ms / 4
+    fused = model.gain([FuseWork(WorkOfRows("kernels", (0,)), 0.0, calls)])
+    assert fused.step_ms == pytest.approx(launches * host_ms, rel=0.02)
 
 
 def test_a_wait_of_the_host_is_won_where_the_gpu_then_runs_on(opened: Opened) -> None:

@@ -556,7 +556,30 @@ def test_a_file_may_bring_its_own_measurements(tmp_path: Path) -> None:
     assert (gpu.bandwidth_tbps(), gpu.measured) == (Peak(4.1, measured=True), "rocBLAS")
 
 
+FUSED = '[[fused_attention]]\nbackend = "B"\ndtypes = ["fp32"]\nwidths = [32, 64]\nforward = [10, 20]\n'
+
+
+def test_what_fused_attention_reaches_is_read_off_between_widths_and_lengths(tmp_path: Path) -> None:
+    content = f'name = "X"\nbandwidth_tbps = 1\n{FUSED}backward = [8, 12]\nhalf_length = 100\n'
+    (fused,) = load_gpu_file(written(tmp_path, content)).fused_attention
+    assert fused.tflops(32, 1e9, backward=False) == pytest.approx(10)
+    rates = [fused.tflops(width, 100, backward=True) for width in (16, 32, 48, 64, 128)]
+    assert rates == [4, 4, 5, 6, 6], "half of the rate at that length; none beyond the measured widths"
+
+
+def test_fused_attention_of_shipped_gpus_is_below_the_units_that_compute_it() -> None:
+    fused = [(gpu, each) for gpu in all_gpus() for each in gpu.fused_attention]
+    assert {"H200"} <= {gpu.name for gpu, _ in fused}
+    for gpu, each in fused:
+        for dtype in each.dtypes:
+            peak = gpu.peak_tflops("vector" if dtype == "fp32" else "matrix", dtype)
+            assert peak is not None and max(*each.forward, *each.backward) < peak.value
+
+
 BAD_FILES = {
+    f'name = "X"\nbandwidth_tbps = 1\n{FUSED}': "fused_attention[0].backward is a list of positive numbers",
+    f'name = "X"\nbandwidth_tbps = 1\n{FUSED}backward = [1]\n': "fused_attention[0].widths rise, and each has a rate",
+    'name = "X"\nbandwidth_tbps = 1\nfused_attention = 3\n': "fused_attention is a list of tables, not 3",
     'name = "X"\nbandwidth_tbps = "fast"\n': "bandwidth_tbps is a positive number, not 'fast'",
     'name = "X"\nbandwidth_tbps = true\n': "bandwidth_tbps is a positive number",
     'name = "X"\nbandwidth_tbps = -1\n': "bandwidth_tbps is a positive number, not -1",

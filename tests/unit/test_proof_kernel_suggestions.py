@@ -237,7 +237,7 @@ def test_changed_launches_compute_the_same(change: Change, tmp_path: Path, monke
     plan = ProofPlan(replay, (some_experiment("WK108", *made.variants),))
     path = tmp_path / "proof.plan.json"
     plan_file.save(path, plan)
-    (answer,) = compare_outputs(path, plan, replace(OPTIONS, allow_source=True)).values()
+    (answer,) = compare_outputs(path, plan.compared(), replace(OPTIONS, allow_source=True)).values()
     assert (answer.reason, answer.difference.is_equal if answer.difference else None) == ("", True)
 
 

@@ -92,7 +92,7 @@ def test_outputs_of_kernels_are_compared_where_their_sources_may_run(
     plan = ProofPlan(replace(replay_plan(DOUBLED, *units), sources=sources), (experiment("WL210", variants[1]),))
     path = tmp_path / "proof.plan.json"
     plan_file.save(path, plan)
-    (answer,) = compare_outputs(path, plan, replace(OPTIONS, allow_source=True)).values()
+    (answer,) = compare_outputs(path, plan.compared(), replace(OPTIONS, allow_source=True)).values()
     assert (answer.reason, answer.difference.is_equal if answer.difference else None) == ("", True)
-    (refused,) = compare_outputs(path, plan, OPTIONS).values()
+    (refused,) = compare_outputs(path, plan.compared(), OPTIONS).values()
     assert "source code" in refused.reason

@@ -23,11 +23,12 @@ from warplens.proof.experiments.rules import use_whole_optimizer
 from warplens.proof.experiments.unit_edits import padded, retyped
 from warplens_run.base.errors import UsageError
 from warplens_run.formats import proof_plan as plan_file
+from warplens_run.formats import proof_result as result_file
 from warplens_run.formats.proof_plan import Experiment, ProofPlan, Swap, UnitCalls, Variant
 from warplens_run.formats.replay_plan import Unit
 from warplens_run.formats.replay_result import Time, Traced, UnitResult
 from warplens_run.proof.compared_outputs import compare_outputs
-from warplens_run.proof.supervisor import run_proof, units_by_settings, units_to_meter
+from warplens_run.proof.supervisor import ranks_of_units, run_proof, units_by_settings, units_to_meter
 from warplens_run.replay.options import Progress
 
 PRODUCT = unit("aten::mm", (tensor(0, 10, 6), tensor(1, 6, 7)), (storage(60), storage(42)), id="u1")
@@ -119,6 +120,33 @@ def test_an_interrupted_run_goes_on_with_what_is_left(tmp_path: Path) -> None:
     assert reached[1] in again
 
 
+def test_a_run_with_a_limit_of_seconds_says_what_it_left_out_and_goes_on(tmp_path: Path) -> None:
+    first = experiment("WL201", Variant("padded", (swap(PRODUCT, WIDE),)))
+    second = experiment("WL203", Variant("again", (swap(SUM, SUM),)))
+    path, output = tmp_path / "proof.plan.json", tmp_path / "proof.json"
+    plan_file.save(path, ProofPlan(replay_plan(PRODUCT, WIDE, SUM), (first, second)))
+    result = run_proof(path, output, replace(OPTIONS, seconds=1e-6), lambda state: None)
+    assert result == result_file.load(output)
+    assert result.notes[-1] == "not reached within 1e-06 s: 3 of 3 units (of WL201, WL203)"
+    assert all("not reached within" in each.variants[0].failures[0] for each in result.experiments)
+    whole = run_proof(path, output, replace(OPTIONS, seconds=600), lambda state: None)
+    assert [each.variants[0].status for each in whole.experiments] == ["done", "done"]
+    assert not any("not reached" in note for note in whole.notes)
+    assert not (tmp_path / "proof.json.runs").exists()
+
+
+def test_the_first_variant_of_each_finding_comes_first_and_compilers_last() -> None:
+    """Findings come with the largest gain first; what several variants need counts for the first of them."""
+    compiled = replace(SUM, id="compiled", op="warplens::compiled_chain")
+    first = experiment("WL206", Variant("compile", (swap(SUM, compiled),)), Variant("bf16", (swap(PRODUCT, NARROW),)))
+    second = experiment("WL201", Variant("padded", (swap(PRODUCT, WIDE),)))
+    plan = ProofPlan(replay_plan(PRODUCT, SUM, compiled, NARROW, WIDE), (first, second))
+    ranks = ranks_of_units(plan)
+    assert sorted(ranks, key=lambda name: (ranks[name], name)) == [
+        "u1", WIDE.id, NARROW.id, "compiled", "u2",
+    ]  # fmt: skip
+
+
 def test_what_ends_the_comparing_process_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers once and ends: the second swap has no answer, the third one of a new process has."""
     python = tmp_path / "python"
@@ -128,7 +156,7 @@ def test_what_ends_the_comparing_process_leaves_the_others(tmp_path: Path, monke
     swaps = (swap(PRODUCT, WIDE), swap(PRODUCT, NARROW), swap(SUM, SUM))
     plan = ProofPlan(replay_plan(PRODUCT, WIDE, NARROW, SUM), (experiment("WL201", Variant("padded", swaps)),))
     seen: list[str] = []
-    outputs = compare_outputs(tmp_path / "proof.plan.json", plan, OPTIONS, seen.append)
+    outputs = compare_outputs(tmp_path / "proof.plan.json", plan.compared(), OPTIONS, seen.append)
     assert [outputs[own].reason for own in swaps] == ["asked", "its process ended with status 3", "asked"]
     assert seen == [WIDE.id, NARROW.id, SUM.id, ""]
 

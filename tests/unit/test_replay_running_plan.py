@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -376,6 +377,30 @@ def test_a_result_names_its_plan_by_the_id_in_its_file(tmp_path: Path) -> None:
     path, output = saved(tmp_path, add(), id="my.plan"), tmp_path / "result.json"
     assert run_plan(path, output, CPU, lambda _: None).plan == "my.plan"
     assert result_file.load(output).plan == "my.plan"
+
+
+def test_a_run_with_a_limit_of_seconds_ends_with_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest first; what has begun when the seconds are over is cut short, and the next run goes on with it."""
+    passed_s = 0.0
+    monkeypatch.setattr(supervisor, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + passed_s))
+
+    def at(state: Progress) -> None:
+        nonlocal passed_s
+        passed_s = 1e6 if state.unit == "sleep" else 0.0
+
+    units = (own("chatter", ns=10), own("sleep", ns=500), own("counted", ns=9000))
+    path, output = saved(tmp_path, *units), tmp_path / "result.json"
+    options = replace(CPU, imports=("replaytest_ops",), seconds=1000)
+    result = run_plan(path, output, options, at)
+    assert {each.id: each.status for each in result.units} == {
+        "counted": "done", "sleep": "not run", "chatter": "not run",
+    }  # fmt: skip
+    assert by_id(result)["sleep"].reason == by_id(result)["chatter"].reason == "not reached within 1000 s"
+    assert result.notes[-1] == "not reached within 1000 s: 2 of 3 units"
+    assert result == result_file.load(output)
+    further = run_plan(path, output, replace(options, units=("chatter",)), lambda _: None)
+    assert (by_id(further)["chatter"].status, by_id(further)["counted"]) == ("done", by_id(result)["counted"])
+    assert not any("not reached" in note for note in further.notes)
 
 
 def test_a_plan_from_before_plans_had_ids_goes_on_with_its_result(tmp_path: Path) -> None:

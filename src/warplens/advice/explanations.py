@@ -17,7 +17,8 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "which it was still preparing the next launch or was inside the launch call. The evidence gives the recorded "
         "launch rate: a PyTorch op costs the host 5 to 20 µs, so kernels shorter than that cannot keep the GPU busy. "
         "Remedies, strongest first: CUDA graphs remove nearly all of the launch cost, torch.compile removes some, a "
-        "larger batch gives each launch more work. Reported when the GPU is idle for over {idle_percent:g} % of the "
+        "larger batch gives each launch more work. The place names what makes most launches of the whole step: "
+        "modules, else lines, else ops. Reported when the GPU is idle for over {idle_percent:g} % of the "
         "time and these gaps take over {cause_percent:g} %.",
     ),
     "WL102": Explanation(
@@ -40,8 +41,8 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "The GPU waits for the launches of short kernels",
         "Most GPU events are shorter than the threshold (10 µs by default), which is about what a launch costs the "
         "host. Many short kernels leave the GPU waiting; fusing them (torch.compile) or replaying them as a graph "
-        "removes the launches. The gain is that of WL101, which is then not reported; in a trace without a host side "
-        "it is bounded by the gaps too short to list. "
+        "removes the launches. Gain and place are those of WL101, which is then not reported; in a trace without a "
+        "host side the gain is bounded by the gaps too short to list. "
         "Reported when over {short_share_percent:g} % of the events are short and the gaps before launches take over "
         "{idle_percent:g} % of the total.",
     ),
@@ -105,9 +106,14 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "times; a fused kernel keeps it on the chip. Detected by order and sizes on a stream, in one call of a module "
         "or function where those are recorded: a batched product writes as many elements as a softmax reads, and the "
         "next product reads as many again. `scores` and `scores_us` in the table `roofline` name those ops. The "
-        "estimate assumes fused attention at {reachable_attention:g} of the matrix units' ceiling for the same FLOPs, "
-        "or the time to move everything except the scores, if that is longer. What makes a triangular mask for each "
-        "call goes as well, with its launches.",
+        "copies that only such a product needs (`q @ k.transpose(-1, -2)` of permuted tensors copies both inside "
+        "`aten::matmul`) belong to it: a fused call takes any strides. The "
+        "estimate assumes what back-ends of fused attention were measured to reach on the GPU for this type, width of "
+        "a head and length (the table `ceilings`); where nobody measured it, {reachable_attention:g} of the matrix "
+        "units' ceiling, and in fp32 {reachable_fp32_attention:g} of the vector units'; or the time to move everything "
+        "except the scores, if that is longer. In fp32 only memory-efficient kernels run, which TF32 does not make "
+        "faster: beside TF32 products (WL202) a fused call can lose, which the evidence then says. What makes a "
+        "triangular mask for each call goes as well, with its launches.",
     ),
     "WL205": Explanation(
         "Elementwise ops that are not fused",
@@ -128,7 +134,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "Convolution kernels for matrix units require NHWC; with NCHW tensors the library transposes inputs and "
         "outputs around each convolution. channels_last stores the tensors that way once. The estimate is the time of "
         "the transposing kernels inside convolutions, plus what batch norms gain if they reach {reachable_norm:g} of "
-        "their limit. Reported from {layout_percent:g} % of the time.",
+        "their limit. Reported from {layout_percent:g} % of the time in which the GPU works. It is not reported where "
+        "group norms take longer than batch norms, as they copy their input to NCHW, and not in fp32 without batch "
+        "norms: there channels_last was measured to lose.",
     ),
     "WL208": Explanation(
         "An optimizer with many launches",
@@ -170,6 +178,31 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "including the masked ones. If the mask is causal, is_causal=True skips half of the scores and reads no mask. "
         "The gain is bounded by half of the time of attention with a square mask tensor. Padding masks need the "
         "tensor; sequences of equal length, or packed ones, do not.",
+    ),
+    "WL214": Explanation(
+        "Dense gradients of embedding tables",
+        "The gradient of an embedding is a tensor as large as the table, filled with zeros but for the rows that the "
+        "batch looked up; the optimizer then reads and writes the whole table and its states. Sparse gradients touch "
+        "those rows only. The gain is bounded by the share of fills and of the optimizer's passes that fall on rows "
+        "that no index names. Reported where at most {touched_rows_percent:g} % of a table's rows are touched, and "
+        "not for tables as large as the weight of a product, which may be the same tensor.",
+    ),
+    "WL215": Explanation(
+        "Cells of a recurrent network in a Python loop",
+        "nn.LSTMCell, nn.GRUCell or nn.RNNCell (or their ops) are called for each element of a sequence, with several "
+        "launches each, forward and backward. A library's recurrent layer (nn.LSTM on cuDNN or MIOpen) computes all "
+        "elements and layers in one call. The table `repeated_calls` has the calls. The estimate is the step without "
+        "their launches and with 0.85 of their GPU time, as measured on an H200 (an LSTM's step from 39.1 to 7.5 ms, a "
+        "GRU's from 32.3 to 5.4). Not reported for fewer than 8 calls a step, and where kernels between the calls "
+        "choose or look up what the next one reads, as in a decoder that samples.",
+    ),
+    "WL216": Explanation(
+        "Equal passes that could be one batch",
+        "A model runs twice or more on inputs of equal shapes, one call right after the other, and the next op takes "
+        "both results, as in classifier-free guidance or in a network with two equal towers. One pass over both inputs "
+        "as a batch launches half as many kernels, which use the GPU better. Needs modules and shapes in the trace. "
+        "The table `repeated_calls` has the passes. The gain is bounded by the later passes' launches and by what "
+        "their kernels take above their roofline; it needs the memory of all passes at once.",
     ),
     "WL301": Explanation(
         "Synchronising calls",

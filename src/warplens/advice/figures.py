@@ -14,6 +14,8 @@ from warplens.advice.thresholds import THRESHOLDS
 from warplens.advice.wording import words
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.missing_data import TORCH
+from warplens.analyses.roofline.tables import ATTENTION_BACKWARD, ATTENTION_FORWARD
+from warplens.hardware import FusedAttention
 from warplens.model.edits import Edit
 from warplens.model.finding import Evidence, Finding
 from warplens.model.idle_causes import DEPENDENCY, KIND_OF_CAUSE, LAUNCHING, largest_cause
@@ -317,8 +319,29 @@ class TraceFigures(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def ceilings(self) -> dict[tuple[str, str], Ceiling]:
         """By unit and dtype; empty for an unknown GPU."""
-        rows = self.frame("ceilings").select("unit", "dtype", *Ceiling._fields).iter_rows()
-        return {(unit, dtype): Ceiling(value, measured) for unit, dtype, value, measured in rows}
+        rows = self.frame("ceilings").filter(pl.col("backend") == "")
+        rows_of_units = rows.select("unit", "dtype", *Ceiling._fields).iter_rows()
+        return {(unit, dtype): Ceiling(value, measured) for unit, dtype, value, measured in rows_of_units}
+
+    @cached_property
+    def fused_attention(self) -> list[FusedAttention]:
+        """What back-ends of fused attention reach on this GPU; none where that was not measured."""
+        columns = ("unit", "dtype", "backend", "width", "value", "half_length")
+        frame = self.frame("ceilings").filter(pl.col("backend") != "").select(columns)
+        found = []
+        for (backend, dtype), rows in frame.group_by("backend", "dtype", maintain_order=True):
+            forward, backward = (rows.filter(unit=unit) for unit in (ATTENTION_FORWARD, ATTENTION_BACKWARD))
+            found.append(
+                FusedAttention(
+                    backend=str(backend),
+                    dtypes=(str(dtype),),
+                    widths=tuple(forward["width"]),
+                    forward=tuple(forward["value"]),
+                    backward=tuple(backward["value"]),
+                    half_length=float(forward["half_length"][0]),
+                )
+            )
+        return found
 
     def ceiling(self, unit: str, dtype: str = "") -> Ceiling:
         return self.ceilings.get((unit, dtype), Ceiling())

@@ -14,7 +14,8 @@ from warplens.advice.memory_rules import many_launch_optimizer, slowed_by_stacks
 from warplens.advice.rows import ShortKernelRow
 from warplens.advice.serving_rules import gaps_between_passes
 from warplens.advice.thresholds import LONG_GAP_US, THRESHOLDS
-from warplens.analyses.work.places import place_text
+from warplens.analyses.work.modules import OUTSIDE
+from warplens.analyses.work.places import pattern_of, place_text
 from warplens.model.edits import CaptureGraph, Edit, RemoveHostTime, RemoveWaits
 from warplens.model.finding import Evidence, Finding
 from warplens.model.idle_causes import SHORT_GAPS, UNKNOWN
@@ -22,6 +23,9 @@ from warplens.model.records import records
 from warplens.model.targets import RangeTarget, RowsTarget, Target
 from warplens_run.base.units import format_count, plural
 
+MOST_PLACES: Final = 3
+LEAST_SHARE: Final = 5.0
+"""In percent of the launches: what makes fewer is not named."""
 LOADER_MARK: Final = "enumerate(DataLoader)"
 PLACE: Final = (
     pl.when(pl.col("host_frame") != "")
@@ -97,7 +101,10 @@ def _gap_finding(
     evidence: str,
     topic: str = "",
 ) -> Finding:
-    rows = gap_rows(figures, gaps)
+    rows, edits = gap_rows(figures, gaps), _edits(figures, code, gaps)
+    place = next((row.place for row in rows if row.place and not row.place.startswith("(")), "")
+    if any(isinstance(edit, CaptureGraph) for edit in edits):
+        place = most_launches(figures) or place
     return figures.finding(
         code,
         title=title,
@@ -105,12 +112,12 @@ def _gap_finding(
         gpu_gain_ms=0.0,
         # What a synchronisation costs does not end with its gap: later launches start with an empty queue.
         bound=code != "WL301",
-        place=next((row.place for row in rows if row.place and not row.place.startswith("(")), ""),
+        place=place,
         evidence=evidence,
         advice=figures.advice(topic or code),
         rows=rows,
         targets=_gap_targets(gaps),
-        edits=_edits(figures, code, gaps),
+        edits=edits,
     )
 
 
@@ -176,13 +183,35 @@ def short_kernels(figures: TraceFigures) -> Iterator[Finding]:
         gain_ms=gain_ms,
         gpu_gain_ms=0.0,
         bound=True,
-        place=str(frame["op"][0]),
+        place=most_launches(figures),
         evidence=f"{format_count(count)} of {format_count(of)} GPU events; "
         f"{launch_rate(figures)}{slowed_by_stacks(figures)}",
         advice=figures.advice("WL104" if figures.has_launches else f"WL109 {SHORT_GAPS}"),
         rows=(kernel_evidence(figures, row) for row in records(frame.head(5), ShortKernelRow)),
         edits=_fewer_launches(figures, _launch_gaps(figures)),
     )
+
+
+def most_launches(figures: TraceFigures) -> str:
+    """What makes most launches of the whole step, with its share: modules, else lines, else ops.
+
+    Modules and lines count where they name at least half of the launches.
+    """
+    modules, launches = figures.frame("modules"), figures.frame("launches")
+    names = ["/".join(pattern_of(path).split("/")[-2:]) for path in modules["module"].to_list()]
+    paths = pl.Series("place", names, dtype=pl.String)
+    choices = (
+        modules.with_columns(paths).filter(pl.col("module") != OUTSIDE),
+        launches.with_columns(place="line").filter(pl.col("line") != ""),
+        figures.frame("launch_categories").with_columns(place="op"),
+    )
+    for choice in choices:
+        sums = choice.group_by("place").agg(pl.col("count").sum()).sort("count", "place", descending=[True, False])
+        if 2 * int(sums["count"].sum()) >= figures.launches:
+            break
+    parts = [(place, 100 * count / max(1, figures.launches)) for place, count in sums.head(MOST_PLACES).iter_rows()]
+    named = [f"{place} {share:.0f} %" for place, share in parts if share >= LEAST_SHARE or place == parts[0][0]]
+    return f"{', '.join(named)} of the {'launches' if figures.has_launches else 'GPU events'}" if named else ""
 
 
 def _launch_gaps(figures: TraceFigures) -> pl.DataFrame:

@@ -21,6 +21,8 @@ from warplens.model.finding import Evidence, Finding
 from warplens_run.base.units import listed, plural
 
 TRIANGLES: Final = ("aten::triu", "aten::tril", "aten::triu_", "aten::tril_")
+FUSED_CALLS: Final = 2
+"""A call of fused attention takes the host about 40 µs, as long as two products (PyTorch 2.11, three programs)."""
 MOST_PADDING: Final = 1.125
 """Padding to a multiple of 64 is not advised where it makes a size larger than this."""
 
@@ -139,10 +141,9 @@ def plain_fp32(figures: TraceFigures) -> Iterator[Finding]:
     rate = figures.reachable_tflops("tf32")
     rows, edits = [], []
     for op in figures.ops:
-        if op.family not in MATRIX_FAMILIES or op.unit not in ("vector fp32", "matrix fp32"):
+        if not _could_use_tf32(op):
             continue
-        least_us = max(op.flop / rate / 1e6, op.bytes / figures.reachable_tbps / 1e6) if rate else math.inf
-        gain_us = op.total_us - op.count * least_us
+        gain_us = op.total_us - op.count * _tf32_us(figures, op)
         if gain_us > 0:
             rows.append(op_evidence(figures, op, gain_us))
             edits.append(op.saving(gain_us))
@@ -158,6 +159,16 @@ def plain_fp32(figures: TraceFigures) -> Iterator[Finding]:
         rows=rows[:8],
         edits=edits,
     )
+
+
+def _could_use_tf32(op: OpRow) -> bool:
+    return op.family in MATRIX_FAMILIES and op.unit in ("vector fp32", "matrix fp32")
+
+
+def _tf32_us(figures: TraceFigures, op: OpRow) -> float:
+    """The least time of one call with TF32; infinite where the GPU has none."""
+    rate = figures.reachable_tflops("tf32")
+    return max(op.flop / rate / 1e6, op.bytes / figures.reachable_tbps / 1e6) if rate else math.inf
 
 
 def legacy_kernels(figures: TraceFigures) -> Iterator[Finding]:
@@ -197,6 +208,7 @@ class UnfusedAttention(msgspec.Struct, frozen=True):
     products: list[OpRow]
     others: list[OpRow]
     saved: float
+    """Below 0 where the fused kernel takes longer."""
 
     @property
     def ops(self) -> list[OpRow]:
@@ -228,14 +240,40 @@ def _attention(figures: TraceFigures, elements: int) -> UnfusedAttention:
     ops = [op for op in figures.ops if op.scores == elements]
     products = [op for op in ops if op.family == "gemm"]
     others = [op for op in ops if op.family != "gemm"]
-    rate = figures.ceiling("matrix", products[0].dtype).value * THRESHOLDS.reachable_attention
     total_us = sum(op.scores_us for op in ops)
-    flop = sum(op.flop * op.count * op.scores_share for op in products)
+    fused_us = _fused_us(figures, elements, products, others)
     # Without a known GPU: the products stay, everything on the score matrix goes.
-    fused_us = flop / rate / 1e6 if rate else sum(op.scores_us for op in products)
+    fused_us = sum(op.scores_us for op in products) if fused_us is None else fused_us
     if figures.reachable_tbps:  # with few queries it is not the arithmetic that takes time, but to read keys and values
         fused_us = max(fused_us, sum(_bytes_beside(op, elements) for op in products) / figures.reachable_tbps / 1e6)
-    return UnfusedAttention(elements, products, others, max(0.0, 1 - fused_us / total_us) if total_us else 0.0)
+    return UnfusedAttention(elements, products, others, 1 - fused_us / total_us if total_us else 0.0)
+
+
+def _fused_us(figures: TraceFigures, elements: int, products: list[OpRow], others: list[OpRow]) -> float | None:
+    """The time of fused calls for the products' arithmetic, by number type; None for an unknown GPU.
+
+    TF32 does not count: what is given to a fused kernel in fp32, it computes in fp32.
+    """
+    dtype = products[0].dtype
+    flop = sum(op.flop * op.count * op.scores_share for op in products)
+    writers = [op for op in products if op.size("B") * op.size("M") * op.size("N") == elements]
+    width, length = max((op.size("K"), op.size("N")) for op in writers or products)
+    # Backward there are four products to each softmax, forward two.
+    softmaxes = [(op.param("pass") == "backward", op.count) for op in others if op.family == "softmax"]
+    passes = [sum(count for of_pass, count in softmaxes if of_pass == is_backward) for is_backward in (False, True)]
+    backward_flop = flop * 2 * passes[1] / max(1, passes[0] + 2 * passes[1])
+    measured = [fused for fused in figures.fused_attention if dtype in fused.dtypes]
+    if measured:
+        return min(
+            (flop - backward_flop) / fused.tflops(width, length, backward=False)
+            + backward_flop / fused.tflops(width, length, backward=True)
+            for fused in measured
+        ) / 1e6  # fmt: skip
+    if dtype == "fp32":
+        rate = THRESHOLDS.reachable_fp32_attention * figures.ceiling("vector", "fp32").value
+    else:
+        rate = THRESHOLDS.reachable_attention * figures.ceiling("matrix", dtype).value
+    return flop / rate / 1e6 if rate else None
 
 
 def _bytes_beside(product: OpRow, scores: int) -> float:
@@ -247,6 +285,7 @@ def _bytes_beside(product: OpRow, scores: int) -> float:
 
 def _unfused(figures: TraceFigures, place: str, parts: list[UnfusedAttention]) -> Finding:
     time_ms = sum(_scores_ms(figures, op) for part in parts for op in part.ops)
+    gain_ms = sum(part.saved * _scores_ms(figures, op) for part in parts for op in part.ops)
     products, others = (
         sum(map(len, ops)) for ops in zip(*((part.products, part.others) for part in parts), strict=True)
     )
@@ -255,15 +294,34 @@ def _unfused(figures: TraceFigures, place: str, parts: list[UnfusedAttention]) -
     return figures.finding(
         "WL204",
         title="attention is not fused: products and softmax on stored scores",
-        gain_ms=sum(part.saved * _scores_ms(figures, op) for part in parts for op in part.ops),
+        gain_ms=max(0.0, gain_ms),
         place=place,
-        evidence=f"{time_ms:.2f} ms over {products} products and {others} ops on {sizes}",
+        evidence=f"{time_ms:.2f} ms over {products} products and {others} ops on {sizes}{_beside_tf32(figures, parts)}",
         rows=(_score_evidence(figures, op, saved) for op, saved in largest[:8]),
         edits=[
-            *(FuseWork(part.work, 1 - part.saved) for part in parts),
+            *(FuseWork(part.work, 1 - part.saved, FUSED_CALLS) for part in parts),
             *(ScaleWork(op.work, 0.0, with_host=True) for part in parts for op in _causal_masks(figures, part)),
         ],
     )
+
+
+def _beside_tf32(figures: TraceFigures, parts: list[UnfusedAttention]) -> str:
+    """Says where a fused call, which computes in fp32, takes longer than the TF32 products that WL202 advises."""
+    lost_ms = 0.0
+    for part in parts:
+        tf32_ms = sum(
+            min(1.0, op.count * _tf32_us(figures, op) / op.total_us) * _scores_ms(figures, op)
+            for op in part.products
+            if _could_use_tf32(op)
+        )
+        if not tf32_ms:
+            return ""
+        others_ms = sum(_scores_ms(figures, op) for op in part.others)
+        fused_ms = (1 - part.saved) * sum(_scores_ms(figures, op) for op in part.ops)
+        lost_ms += fused_ms - tf32_ms - others_ms
+    if lost_ms <= 0:
+        return ""
+    return f"; not beside WL202: the fused kernel computes in fp32, {lost_ms:.2f} ms slower than TF32 products"
 
 
 def _causal_masks(figures: TraceFigures, attention: UnfusedAttention) -> list[OpRow]:

@@ -94,6 +94,16 @@ class ChainRow(TimedRow, frozen=True):
     cast_us: float
 
 
+class RepeatedRow(TimedRow, frozen=True):
+    table: ClassVar[str] = "repeated_calls"
+    kind: str
+    what: str
+    calls: float
+    kept_us: float
+    line: str
+    module: str
+
+
 class PhaseRow(TimedRow, frozen=True):
     table: ClassVar[str] = "phases"
     phase: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules, serving_rules
+from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules, serving_rules, structure_rules
 from warplens.advice.explanations import EXPLANATIONS
 from warplens.advice.figures import Check, TraceFigures
 from warplens.advice.gains import with_step_gains
@@ -39,6 +39,9 @@ CHECKS: Final[Mapping[str, Check]] = {
     "WL207": memory_rules.layout_changes,
     "WL208": memory_rules.many_launch_optimizer,
     "WL211": memory_rules.slow_memory,
+    "WL214": structure_rules.dense_embedding_gradients,
+    "WL215": structure_rules.cells_in_a_loop,
+    "WL216": structure_rules.equal_passes,
     "WL209": run_rules.wave_tail,
     "WL210": run_rules.few_blocks,
     "WL212": run_rules.recompute,
@@ -63,7 +66,8 @@ WITHOUT_GAIN: Final = ("WL103", "WL901")
 """Faults that make other numbers doubtful: always shown, although fixing them gains no time."""
 NEEDED_TABLES: Final = (
     "timeline", "steps", "idle", "gaps", "kernel_categories", "kernels", "launch_categories", "short_kernels", "comm",
-    "quality", "roofline", "ceilings", "chains", "launches", "phases",
+    "quality", "roofline", "ceilings", "chains", "launches", "phases", "repeated_calls",
+    "modules",
 )  # fmt: skip
 
 SERVING_TABLES: Final = ("iterations", "serving_phases", "token_latency", "slow_iterations")

@@ -30,6 +30,7 @@ class TraceThresholds(Thresholds):
     reachable_bandwidth = threshold(0.8, "large copies reach this share of a data sheet's bandwidth")
     reachable_norm = threshold(0.5, "channels-last batch norms reach half of their limit")
     reachable_attention = threshold(0.5, "fused attention kernels reach half of the matrix units' rate")
+    reachable_fp32_attention = threshold(0.4, "in fp32 they run on the vector units, at 0.25 to 0.7 of their rate")
     # matrix work
     slow_matrix_percent = threshold(50.0, "library kernels for aligned sizes reach more")
     least_matrix_us = threshold(5.0, "shorter products are limited by their start-up")
@@ -37,6 +38,7 @@ class TraceThresholds(Thresholds):
     slow_memory_percent = threshold(40.0, "a plain elementwise kernel reaches twice this")
     least_memory_us = threshold(10.0, "shorter kernels are limited by their start-up")
     slow_memory_gain_percent = threshold(3.0, "library kernels for strided data reach a quarter of the bandwidth")
+    touched_rows_percent = threshold(25.0, "of more, sorting and adding up single rows costs as much as it saves")
     layout_percent = threshold(2.0, "a few transpositions at the edges of a model are normal")
     chain_length = threshold(3.0, "two ops in a row save too few bytes to matter")
     # launches

@@ -142,6 +142,20 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         ANY: "if the mask is causal, say so with a flag and pass no mask: half of the scores, and the mask itself, are "
         "never touched",
     },
+    "WL214": {
+        "torch": "nn.Embedding(sparse=True) with SGD, Adagrad or SparseAdam: only the touched rows are written and "
+        "updated. SparseAdam makes some twenty launches per table: not where the host is the limit",
+        ANY: "compute gradients of the touched rows only, and update those",
+    },
+    "WL215": {
+        "torch": "nn.LSTM, nn.GRU or nn.RNN over the whole sequence: one call of cuDNN (MIOpen) for all elements and "
+        "layers, with the same weights",
+        ANY: "one call of a library's recurrent layer over the whole sequence",
+    },
+    "WL216": {
+        "torch": "run it once: model(torch.cat([first, second])).chunk(2), and the same for its other arguments",
+        ANY: "run it once on both inputs as one batch",
+    },
     "WL301": {
         "torch": "keep the value on the GPU: no .item(), .cpu(), synchronize(), nonzero, boolean indexing, print or "
         "Python `if` on a tensor in the step; read it once per many steps",

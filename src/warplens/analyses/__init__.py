@@ -48,6 +48,7 @@ from warplens.analyses.work.launches import launches
 from warplens.analyses.work.memory import has_memory, memory, memory_instead, memory_ops
 from warplens.analyses.work.modules import modules, python_lines
 from warplens.analyses.work.ops import op_shapes, ops
+from warplens.analyses.work.repeated_calls import repeated_calls
 from warplens.analyses.workspace import Options, Workspace
 from warplens.model.table_entry import TableEntry, entries, later, when_needed
 
@@ -69,6 +70,7 @@ TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(
     measured_kernels,
     chains,
     kernel_sequences,
+    repeated_calls,
     launches,
     phases,
     modules,

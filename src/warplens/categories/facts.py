@@ -31,6 +31,10 @@ _WHOLE_NUMBERS = {
 # Whole-number types also name index types, so they count only as what a functor works on.
 _FUNCTOR_TYPE = LazyPattern(r"(?:functor\w*<|lambda\()(" + "|".join(_WHOLE_NUMBERS) + r")\b")
 
+# The launch table of a multi-tensor kernel: a type among its arguments is that of the numbers (betas, step counts) that
+# are listed beside the tensors. What the functor after it begins with is the tensors' type.
+_TENSOR_TABLE = LazyPattern(r"tensorlist\w*metadata<[^<>]*>")
+
 # The types a ck_tile attention kernel works on, up to the first argument with arguments of its own.
 _FMHA_TYPES = LazyPattern(r"fmha\w*problem<([^<]*)")
 _CK_NAMESPACES = ("ck::", "ck_tile::", "ck_fused_attn::")
@@ -114,6 +118,8 @@ def _spelled_dtype(text: str) -> str:
         return "bf16"
     if "splitkreduce" in text:  # the partial sums are fp32 whatever the product's type is
         text = text.replace("float,", "")
+    if "multi_tensor_apply" in text:
+        text = _TENSOR_TABLE.sub("", text)
     dtype = _spelled_float(text)
     if dtype:
         return dtype

@@ -1,8 +1,8 @@
 """Ops over lists of tensors: `cat`, and the optimizers' foreach and fused ones.
 
-Of a long list (over 30 tensors) a profile records no shapes at all, and never the dtypes. What remains is the launch:
-PyTorch's multi-tensor kernels cut every tensor into chunks of 65,536 elements and give each chunk one block, so the
-number of blocks gives the elements, to within the last chunk of each tensor.
+Of a long list (over 30 tensors) PyTorch's profiler records no shapes at all, and never the dtypes. What remains is the
+launch: multi-tensor kernels cut every tensor into chunks of 65,536 elements and give each chunk one block, so their
+number gives the elements, to within the last chunk of each tensor.
 """
 
 from __future__ import annotations
@@ -61,5 +61,5 @@ class MultiTensor(Struct, frozen=True):
         passes = self.reads + self.writes + 2 * more
         params = (("elements", elements), ("passes", passes))
         moved = elements * size * passes
-        dtype = {2.0: "bf16", 8.0: "fp64"}.get(size, "fp32")
+        dtype = call.list_dtype or {2.0: "bf16", 8.0: "fp64"}.get(size, "fp32")
         return Cost(self.family, elements * self.flop, moved, dtype, params=params, approximate="; ".join(notes))

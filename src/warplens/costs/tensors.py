@@ -23,6 +23,8 @@ MAX_ELEMENTS: Final = 1 << 46
 NUMBER: Final = re.compile(r"-?\d{1,12}(?:\.\d{0,20})?", re.ASCII)
 BRACKETS: Final = "[]()"
 WHOLE_NUMBER: Final = re.compile(r"-?\d{1,18}", re.ASCII)
+LIST_MEMBER: Final = re.compile(r"Tensor\(([\w:<>]{1,40})\)", re.ASCII)
+"""Of a list's type as an ExecutionTrace has it: `GenericList[Tensor(c10::BFloat16),Tensor(float)]`."""
 
 DTYPES: Final = {
     # as PyTorch's profiler spells them: (our name, bytes of one element)
@@ -101,7 +103,7 @@ class Call(Struct, frozen=True):
     op: str
     args: tuple[Tensor | tuple[Tensor, ...] | str | None, ...] = ()
     list_item_bytes: float = 0.0
-    """Element size of tensor lists, whose dtypes are not recorded; from the kernel's name, 0 where it is unknown."""
+    """Element size of tensor lists: of their recorded dtype, else from the kernel's name; 0 where it is unknown."""
     kernel: str = ""
     """The kernel that takes most of its time, for ops whose arguments do not say how much they move."""
     mark: IterationMark | None = None
@@ -110,6 +112,8 @@ class Call(Struct, frozen=True):
     """Calls made inside this one, for ops that are not handed what they work on."""
     cache_dtype: str = ""
     """Element type of the key and value cache, where a call that writes it is in the trace."""
+    list_dtype: str = ""
+    """Element type of tensor lists, known as their element size is."""
     replayed: bool = False
     """Recorded when a graph was captured: numbers among its arguments are the capture's, not the replay's."""
 
@@ -158,9 +162,17 @@ def product(sizes: Iterable[int]) -> int:
 
 
 def parse_call(
-    op: str, dims: str, types: str, strides: str, concrete: str, list_item_bytes: float = 0.0, kernel: str = ""
+    op: str,
+    dims: str,
+    types: str,
+    strides: str,
+    concrete: str,
+    list_item_bytes: float = 0.0,
+    kernel: str = "",
+    list_dtype: str = "",
 ) -> Call:
-    """A call from the four recorded lists, each a JSON text or empty.
+    """A call from the four recorded lists, each a JSON text or empty. What is known of the elements of its tensor lists
+    from elsewhere counts where their types are not recorded.
 
     >>> parse_call("aten::mm", "[[2, 3], [3, 4]]", '["float", "c10::Half"]', "[[3, 1], [4, 1]]", '["", ""]').tensor(1)
     Tensor(shape=(3, 4), dtype='fp16', strides=(4, 1))
@@ -168,7 +180,10 @@ def parse_call(
     shapes, dtypes, steps, values = (_decoded(text) for text in (dims, types, strides, concrete))
     count = max(len(shapes), len(dtypes), len(values))
     args = tuple(_argument(*(_at(part, index) for part in (shapes, dtypes, steps, values))) for index in range(count))
-    return Call(op, args, list_item_bytes, kernel)
+    members = (member for dtype in dtypes if isinstance(dtype, str) for member in LIST_MEMBER.findall(dtype))
+    recorded = next((DTYPES[member] for member in members if member in DTYPES), None)
+    list_dtype, list_item_bytes = recorded or (list_dtype, list_item_bytes)
+    return Call(op, args, list_item_bytes, kernel, list_dtype=list_dtype)
 
 
 def _decoded(text: str) -> list[object]:

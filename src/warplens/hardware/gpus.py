@@ -40,6 +40,32 @@ class Rates:
 
 
 @dataclass(frozen=True)
+class FusedAttention:
+    """TFLOP/s of one back-end of fused attention, by width of a head, on long sequences; forward and backward.
+
+    Counted as `warplens.costs.attention` counts: the softmax and what is computed again are left out.
+    """
+
+    backend: str
+    dtypes: tuple[str, ...]
+    widths: tuple[float, ...]
+    forward: tuple[float, ...]
+    backward: tuple[float, ...]
+    half_length: float
+    """Sequences of this length reach half of the rate."""
+
+    def tflops(self, width: float, length: float, *, backward: bool) -> float:
+        """For heads of a width between two measured ones the rate is between theirs."""
+        rates = self.backward if backward else self.forward
+        above = next((place for place, known in enumerate(self.widths) if known >= width), len(self.widths) - 1)
+        below = max(0, above - (self.widths[above] > width))
+        span = self.widths[above] - self.widths[below]
+        share = min(1.0, max(0.0, (width - self.widths[below]) / span)) if span else 0.0
+        rate = rates[below] + share * (rates[above] - rates[below])
+        return rate * length / (length + self.half_length)
+
+
+@dataclass(frozen=True)
 class Gpu:
     """One GPU as a program sees it (of a card with two, one). Numbers that are not published are 0."""
 
@@ -58,6 +84,8 @@ class Gpu:
     measured: str
     infinity_cache_mb: float = 0.0
     aliases: tuple[str, ...] = ()
+    fused_attention: tuple[FusedAttention, ...] = ()
+    """What back-ends of fused attention reach, where that was measured."""
 
     def bandwidth_tbps(self) -> Peak:
         """The measured memory bandwidth where there is one, else the data sheet's."""

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
-from warplens.hardware.gpus import DTYPES, UNITS, Gpu, Rates
+from warplens.hardware.gpus import DTYPES, UNITS, FusedAttention, Gpu, Rates
 from warplens_run.base.errors import UsageError
 
 if sys.version_info >= (3, 11):
@@ -26,7 +26,8 @@ _LISTS = ("match", "aliases")
 _WHOLE_NUMBERS = ("multiprocessors", "max_threads_per_multiprocessor")
 _NUMBERS = ("memory_gb", "l2_mb", "infinity_cache_mb", "host_link_gbps")
 _RATES = ("bandwidth_tbps", *UNITS)
-_KNOWN = (*_TEXTS, *_LISTS, *_WHOLE_NUMBERS, *_NUMBERS, *_RATES, "max_achievable")
+_ATTENTION = ("backend", "dtypes", "widths", "forward", "backward", "half_length")
+_KNOWN = (*_TEXTS, *_LISTS, *_WHOLE_NUMBERS, *_NUMBERS, *_RATES, "max_achievable", "fused_attention")
 _REQUIRED = ("name", "bandwidth_tbps")
 
 
@@ -58,10 +59,15 @@ class Fields(NamedTuple):
         value = self.table.get(key)
         if value is None:
             return 0.0
-        # True counts as an int in Python; the upper bound keeps out inf, nan and whole numbers too long for a float.
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
+        if not _is_positive(value):
             raise self._wrong(key, "a positive number")
         return float(value)
+
+    def numbers(self, key: str) -> tuple[float, ...]:
+        values = self.table.get(key, [])
+        if not isinstance(values, list) or not values or not all(map(_is_positive, values)):
+            raise self._wrong(key, "a list of positive numbers")
+        return tuple(map(float, values))
 
     def whole_number(self, key: str) -> int:
         number = self.number(key)
@@ -75,8 +81,19 @@ class Fields(NamedTuple):
             raise self._wrong(key, "a table")
         return Fields(value, self.where, f"{self.path}{key}.")
 
+    def tables(self, key: str) -> tuple[Fields, ...]:
+        values = self.table.get(key, [])
+        if not isinstance(values, list) or not all(isinstance(value, Mapping) for value in values):
+            raise self._wrong(key, "a list of tables")
+        return tuple(Fields(value, self.where, f"{self.path}{key}[{n}].") for n, value in enumerate(values))
+
     def _wrong(self, key: str, expected: str) -> UsageError:
-        return UsageError(f"{self.where}: {self.path}{key} is {expected}, not {reprlib.repr(self.table[key])}")
+        return UsageError(f"{self.where}: {self.path}{key} is {expected}, not {reprlib.repr(self.table.get(key))}")
+
+
+def _is_positive(value: object) -> TypeGuard[float]:
+    # True counts as an int in Python; the upper bound keeps out inf, nan and whole numbers too long for a float.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
 
 
 def parse_toml(content: str, where: str) -> TomlTable:
@@ -116,7 +133,24 @@ def gpu_from_table(table: TomlTable, where: str, *, is_packaged: bool = False) -
         datasheet=_rates(fields),
         achievable=achievable,
         measured=measured.text("measured") if achievable != Rates() else "",
+        fused_attention=tuple(map(_fused_attention, fields.tables("fused_attention"))),
     )
+
+
+def _fused_attention(fields: Fields) -> FusedAttention:
+    fields.allow(*_ATTENTION)
+    found = FusedAttention(
+        backend=fields.text("backend"),
+        dtypes=fields.texts("dtypes"),
+        widths=fields.numbers("widths"),
+        forward=fields.numbers("forward"),
+        backward=fields.numbers("backward"),
+        half_length=fields.number("half_length"),
+    )
+    if not len(found.widths) == len(found.forward) == len(found.backward) or sorted(found.widths) != list(found.widths):
+        message = f"{fields.where}: {fields.path}widths rise, and each has a rate forward and backward"
+        raise UsageError(message)
+    return found
 
 
 def _rates(fields: Fields) -> Rates:

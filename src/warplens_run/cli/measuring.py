@@ -7,6 +7,7 @@ import argparse
 from warplens_run.cli.options import SEVERAL, positive
 from warplens_run.replay.options import RunOptions
 
+MOST_SECONDS = 1e7
 UNSET = argparse.SUPPRESS
 """An option that is not given is not passed on either: `RunOptions` has the defaults."""
 
@@ -18,6 +19,9 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     add("--import", dest="imports", action="append", default=UNSET, metavar="MODULE",
         help=f"allow the ops of a module besides those of aten and prims, and import it; {SEVERAL}")  # fmt: skip
     add("--allow-source", action="store_true", help="run the kernel sources in the plan: they are code")
+    add("--seconds", type=_seconds, default=UNSET, metavar="S",
+        help="begin nothing more after S seconds: the most valuable first, times before energy; the result says what "
+        "was left out, and the same command continues with it (default: no limit)")  # fmt: skip
     add("--unit-timeout", type=float, default=UNSET, metavar="S", help="time limit per unit in seconds (default 120)")
 
 
@@ -39,6 +43,13 @@ def add_measuring(parser: argparse.ArgumentParser) -> None:
     )
     add("--energy-cover", type=float, default=UNSET, metavar="SHARE",
         help="meter only the longest units, up to this share of the time (default 0.9; 1: all)")  # fmt: skip
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds
 
 
 def run_options(args: argparse.Namespace) -> RunOptions:

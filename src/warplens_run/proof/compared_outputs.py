@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from warplens_run.base.errors import FormatError
-from warplens_run.formats.proof_plan import ProofPlan, Swap
+from warplens_run.formats.proof_plan import Swap
 from warplens_run.formats.proof_result import Difference
 from warplens_run.formats.records import decode
 from warplens_run.processes.child import Child, ChildEnded
 from warplens_run.replay.options import RunOptions
+from warplens_run.replay.supervisor import LEAST_SECONDS, not_reached
 
 START_SECONDS: Final = 300.0
 
@@ -31,27 +34,39 @@ Outputs = dict[Swap, ComparedOutputs]
 
 
 def compare_outputs(
-    plan_path: Path, plan: ProofPlan, options: RunOptions, report: Callable[[str], None] = lambda unit: None
+    plan_path: Path,
+    swaps: Mapping[str, Swap],
+    options: RunOptions,
+    report: Callable[[str], None] = lambda unit: None,
+    deadline: float = math.inf,
 ) -> Outputs:
-    """Of every swap that has a reference. A fault on the GPU ends the process: the others go on in a new one.
+    """Of every swap, by its place in the plan. A fault on the GPU ends the process: the others go on in a new one.
 
-    `report` is called with the first unit of each swap before it is compared, and with none at the end.
+    After the `deadline` (of `time.monotonic()`) no more are compared. `report` is called with the first unit of each
+    swap before it is compared, and with none at the end.
     """
-    waiting = plan.compared()
+    waiting = dict(swaps)
     outputs: Outputs = {}
-    while waiting:
+    while waiting and time.monotonic() < deadline:
         words = [str(plan_path.resolve()), options.device, str(options.seed)]
         with TemporaryDirectory(prefix="warplens-") as folder:
             words += [folder if options.allow_source else "", ",".join(options.imports), *waiting]
             with Child("warplens_run.proof.comparing", *words) as child:
                 for place, swap in list(waiting.items()):
+                    if time.monotonic() >= deadline:
+                        break
                     report(swap.after[0].unit)
                     del waiting[place]
+                    limit = START_SECONDS + options.unit_timeout
+                    left = max(deadline - time.monotonic(), LEAST_SECONDS)
                     try:
-                        outputs[swap] = _answer(child.receive(START_SECONDS + options.unit_timeout))
+                        outputs[swap] = _answer(child.receive(min(limit, left)))
                     except (TimeoutError, ChildEnded) as error:
-                        outputs[swap] = ComparedOutputs(reason=str(error))
+                        is_late = isinstance(error, TimeoutError) and left < limit
+                        reason = not_reached(options.seconds) if is_late else str(error)
+                        outputs[swap] = ComparedOutputs(reason=reason)
                         break
+    outputs |= dict.fromkeys(waiting.values(), ComparedOutputs(reason=not_reached(options.seconds)))
     report("")
     return outputs
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from warplens_run.base.errors import UsageError
+from warplens_run.base.units import plural
 from warplens_run.formats import proof_plan as plan_file
 from warplens_run.formats import proof_result as result_file
 from warplens_run.formats import replay_plan as replay_plans
@@ -26,11 +28,14 @@ from warplens_run.formats.replay_plan import ReplayPlan
 from warplens_run.formats.replay_result import ReplayResult, UnitResult
 from warplens_run.proof.compared_outputs import Outputs, compare_outputs
 from warplens_run.replay.options import SUSTAINED, Progress, RunOptions
-from warplens_run.replay.supervisor import run_plan
+from warplens_run.replay.supervisor import NOT_REACHED_WITHIN, ChooseMetered, not_reached, run_plan
 
 OWN_OPS: Final = "warplens_run.proof.own_ops"
 HOST_TIMER: Final = "host"
 """Of runs on a CPU."""
+COMPILED: Final = "warplens::compiled_chain"
+COMPARING: Final = 0.7
+"""Of the seconds of a run, the times of units may take so much; the rest is for outputs."""
 METERED: Final = 0.5
 """Of the time of each side."""
 SortedSettings = tuple[tuple[str, str | int | float | bool], ...]
@@ -51,7 +56,12 @@ class UnitsUnderSettings:
 def run_proof(
     plan_path: Path, output: Path, options: RunOptions, progress: Callable[[Progress], None], fresh: bool = False
 ) -> ProofResult:
-    """The proof, which is also written to `output`. The same call continues a run that was interrupted."""
+    """The proof, which is also written to `output`. The same call continues a run that was interrupted.
+
+    With a limit of seconds: first the times of all units, those of the most valuable finding first, then the outputs,
+    then energy. What was measured by then is kept for the next call where something is left.
+    """
+    started = time.monotonic()
     plan = plan_file.load(plan_path)
     options = replace(options, imports=(*options.imports, OWN_OPS))
     options.check()
@@ -64,22 +74,72 @@ def run_proof(
     if fresh:
         shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(exist_ok=True)
-    runs = [
-        _replayed(
-            plan,
-            group,
-            folder / f"{number}.plan.json",
-            options,
-            _shared_progress(progress, groups, number, len(plan.compared())),
-        )
-        for number, group in enumerate(groups)
-    ]
+    ranks = ranks_of_units(plan)
+    seconds = options.seconds
+    ends = _deadlines(started, seconds, [len(group.units) for group in groups], len(plan.compared()))
+    compared_by = started + seconds if seconds else math.inf
+
+    def replayed(number: int, group: UnitsUnderSettings, metered: ChooseMetered, deadline: float) -> ReplayResult:
+        path = folder / f"{number}.plan.json"
+        report = _shared_progress(progress, groups, number, len(plan.compared()))
+        return _replayed(plan, group, path, options, report, metered, ranks, deadline)
+
+    def by_times(timed: Mapping[str, UnitResult]) -> Collection[str]:
+        return units_to_meter(plan, timed)
+
+    first = (lambda _: ()) if seconds else by_times
+    runs = [replayed(number, group, first, ends[number]) for number, group in enumerate(groups)]
+    compared = _comparing_progress(progress, plan, groups)
+    swaps = _timed_first(plan, ranks, runs) if seconds else plan.compared()
+    outputs = compare_outputs(plan_path, swaps, options, compared, deadline=compared_by)
+    if seconds and options.energy is not False:
+        runs = [replayed(number, group, by_times, started + seconds) for number, group in enumerate(groups)]
     units = {unit.id: unit for run in runs for unit in run.units}
-    outputs = compare_outputs(plan_path, plan, options, _comparing_progress(progress, plan, groups))
-    result = _result(plan, runs, units, outputs)
+    left_out = _left_out(plan, units, outputs, options) if seconds else []
+    result = _result(plan, runs, units, outputs, left_out)
     result_file.save(output, result)
-    shutil.rmtree(folder, ignore_errors=True)
+    if not left_out:
+        shutil.rmtree(folder, ignore_errors=True)
     return result
+
+
+def ranks_of_units(plan: ProofPlan) -> dict[str, int]:
+    """Which units are measured first: those of the first variant of each experiment, the experiment with the largest
+    gain first, then of the second variants, and so on; variants that compile, which takes seconds a unit, come last.
+    """
+    ops = {unit.id: unit.op for unit in plan.replay.units}
+
+    def order(place: tuple[int, int]) -> tuple[bool, int, int]:
+        experiment, variant = place
+        units = _units_of(plan.experiments[experiment].variants[variant])
+        return any(ops.get(calls.unit) == COMPILED for calls in units), variant, experiment
+
+    places = [(place, own) for place, each in enumerate(plan.experiments) for own in range(len(each.variants))]
+    ranks: dict[str, int] = {}
+    for rank, (experiment, variant) in enumerate(sorted(places, key=order)):
+        for calls in _units_of(plan.experiments[experiment].variants[variant]):
+            ranks.setdefault(calls.unit, rank)
+    return ranks
+
+
+def _timed_first(plan: ProofPlan, ranks: Mapping[str, int], runs: Sequence[ReplayResult]) -> dict[str, Swap]:
+    """The swaps to compare, without those of which a side was not reached."""
+    timed = {unit.id for run in runs for unit in run.units if not unit.reason.startswith(NOT_REACHED_WITHIN)}
+    swaps = {
+        place: swap
+        for place, swap in plan.compared().items()
+        if all(calls.unit in timed for calls in (*swap.before, *swap.after))
+    }
+    return dict(sorted(swaps.items(), key=lambda item: ranks.get(item[1].after[0].unit, 0)))
+
+
+def _deadlines(started: float, seconds: float, sizes: Sequence[int], comparisons: int) -> list[float]:
+    """When each group of units has to end: their times share the seconds by their numbers, with some for outputs."""
+    if not seconds:
+        return [math.inf] * len(sizes)
+    whole = COMPARING if comparisons else 1.0
+    reached = [sum(sizes[: number + 1]) / max(1, sum(sizes)) for number in range(len(sizes))]
+    return [started + whole * seconds * share for share in reached]
 
 
 def units_by_settings(plan: ProofPlan) -> list[UnitsUnderSettings]:
@@ -133,6 +193,9 @@ def _replayed(
     path: Path,
     options: RunOptions,
     progress: Callable[[Progress], None],
+    choose_metered: ChooseMetered,
+    ranks: Mapping[str, int],
+    deadline: float,
 ) -> ReplayResult:
     replay = replace(
         plan.replay,
@@ -148,7 +211,9 @@ def _replayed(
         result,
         replace(options, timer=group.timer or options.timer),
         progress,
-        choose_metered=partial(units_to_meter, plan),
+        choose_metered=choose_metered,
+        ranks=ranks,
+        deadline=deadline,
     )
 
 
@@ -188,9 +253,14 @@ def _comparing_progress(
 
 
 def _result(
-    plan: ProofPlan, runs: Sequence[ReplayResult], units: dict[str, UnitResult], outputs: Outputs
+    plan: ProofPlan,
+    runs: Sequence[ReplayResult],
+    units: dict[str, UnitResult],
+    outputs: Outputs,
+    left_out: Sequence[str],
 ) -> ProofResult:
-    notes = dict.fromkeys(note for run in runs for note in run.notes)
+    notes = dict.fromkeys(note for run in runs for note in run.notes if not note.startswith(NOT_REACHED_WITHIN))
+    notes |= dict.fromkeys(left_out)
     return ProofResult(
         plan=plan.id,
         trace=plan.replay.trace,
@@ -201,6 +271,32 @@ def _result(
         versions=runs[0].versions if runs else {},
         notes=tuple(dict.fromkeys((*plan.notes, *notes))),
     )
+
+
+def _left_out(plan: ProofPlan, units: Mapping[str, UnitResult], outputs: Outputs, options: RunOptions) -> list[str]:
+    """What the seconds of a run did not reach; empty where they sufficed."""
+    late = not_reached(options.seconds)
+    untimed = {unit.id for unit in units.values() if unit.reason == late}
+    codes = dict.fromkeys(
+        experiment.finding
+        for experiment in plan.experiments
+        for variant in experiment.variants
+        for calls in _units_of(variant)
+        if calls.unit in untimed
+    )
+    uncompared = sum(compared.reason == late for compared in outputs.values())
+    timed = {name: unit for name, unit in units.items() if unit.time is not None and unit.time.timer != HOST_TIMER}
+    chosen = units_to_meter(plan, timed) if options.energy is not False else ()
+    unmetered = [name for name in chosen if timed[name].energy is None]
+    parts = [f"{len(untimed)} of {len(units)} units (of {', '.join(codes)})"] if untimed else []
+    parts += [f"the outputs of {plural(uncompared, 'change')}"] if uncompared else []
+    parts += [f"the energy of {plural(len(unmetered), 'unit')}"] if unmetered else []
+    return [f"{late}: {'; '.join(parts)}"] if parts else []
+
+
+def _units_of(variant: Variant) -> list[UnitCalls]:
+    swaps = (*variant.swaps, *([variant.whole_step] if variant.whole_step is not None else []))
+    return [calls for swap in swaps for calls in (*swap.before, *swap.after)]
 
 
 def _experiment(experiment: Experiment, units: dict[str, UnitResult], outputs: Outputs) -> ExperimentResult:

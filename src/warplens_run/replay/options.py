@@ -17,7 +17,7 @@ SUSTAINED: Final = "sustained"
 TIMERS: Final = ("profiler", GRAPH, SUSTAINED)
 DEVICE: Final = re.compile(r"(cpu|cuda(:\d{1,3})?)?")
 MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-FREE_TO_CHANGE: Final = ("units", "imports", "unit_timeout", "allow_source")
+FREE_TO_CHANGE: Final = ("units", "imports", "unit_timeout", "allow_source", "seconds")
 """Options that decide which units can run, not what is measured of them: a run may be resumed under others."""
 
 
@@ -40,6 +40,8 @@ class RunOptions:
     allow_source: bool = False
     unit_timeout: float = 120.0
     """Seconds that one unit may be silent for."""
+    seconds: float = 0.0
+    """A run begins no more units after so long; 0: it runs all of them."""
     units: tuple[str, ...] = ()
     """Ids of those to run; none: all that are ready"""
     imports: tuple[str, ...] = ()
@@ -58,6 +60,7 @@ class RunOptions:
             ("energy_seconds", not 0 < self.energy_seconds <= 3600, "seconds, up to an hour"),
             ("energy_cover", not 0 < self.energy_cover <= 1, "a share above 0, at most 1"),
             ("unit_timeout", not (self.unit_timeout > 0 and math.isfinite(self.unit_timeout)), "seconds"),
+            ("seconds", not (self.seconds >= 0 and math.isfinite(self.seconds)), "seconds, or 0 for no limit"),
             ("imports", not all(map(MODULE.fullmatch, self.imports)), "names of modules"),
         ):
             if wrong:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,11 +22,14 @@ from warplens_run.replay.options import Progress, RunOptions
 from warplens_run.replay.process import WorkerProcess
 from warplens_run.replay.unit_results import unit_result
 
-__all__ = ["ChooseMetered", "Progress", "run_plan"]
+__all__ = ["ChooseMetered", "Progress", "not_reached", "run_plan"]
 ChooseMetered = Callable[[Mapping[str, UnitResult]], Collection[str]]
 """The ids of the units whose energy is measured, from the times of all of them."""
 START_SECONDS: Final = 300.0
 """Importing PyTorch from a cold disk, starting the GPU and measuring idle power take long."""
+LEAST_SECONDS: Final = 1.0
+"""What a unit that has begun may take beyond the run's seconds."""
+NOT_REACHED_WITHIN: Final = "not reached within"
 NOT_REACHED: Final = "the run was interrupted"
 NO_ENERGY: Final = "no energy: "
 
@@ -37,10 +41,14 @@ def run_plan(
     progress: Callable[[Progress], None],
     fresh: bool = False,
     choose_metered: ChooseMetered | None = None,
+    ranks: Mapping[str, int] | None = None,
+    deadline: float | None = None,
 ) -> ReplayResult:
-    """The result, which is also written to `output`; after Ctrl-C it holds what was done by then.
+    """The result, which is also written to `output`; after Ctrl-C it holds what was done by then, and so it does where
+    `options.seconds` are over.
 
-    Energy is measured of the units that `choose_metered` names; without it, by `energy_cover`.
+    Energy is measured of the units that `choose_metered` names; without it, by `energy_cover`. Units of a low rank come
+    first, the longest of them first. `deadline`: of `time.monotonic()`, where the seconds are shared with other runs.
     """
     options.check()
     plan = plan_file.load(plan_path)
@@ -53,7 +61,11 @@ def run_plan(
     previous = earlier(output, head, fresh)
     job = wire.ReplayJob(str(plan_path.resolve()), head.plan_fingerprint, options)
     metered = units_to_meter(plan, options.energy_cover)
-    run = _Run(plan, job, head, previous, output, progress, choose_metered or (lambda _: metered))
+    if deadline is None:
+        deadline = time.monotonic() + options.seconds if options.seconds else float("inf")
+    run = _Run(
+        plan, job, head, previous, output, progress, choose_metered or (lambda _: metered), ranks or {}, deadline
+    )
     try:
         run.go()
     finally:
@@ -62,6 +74,10 @@ def run_plan(
             result_file.save(output, run.result())
             run.journal.remove()
     return run.result()
+
+
+class OutOfTimeError(Exception):
+    """The seconds of the run were over before a unit was done."""
 
 
 class _Run:
@@ -74,7 +90,11 @@ class _Run:
         output: Path,
         progress: Callable[[Progress], None],
         choose_metered: ChooseMetered,
+        ranks: Mapping[str, int],
+        deadline: float,
     ) -> None:
+        self._ranks = ranks
+        self._deadline = deadline
         self._plan = plan
         self._job = job
         self._previous = previous
@@ -94,28 +114,52 @@ class _Run:
         """First the times of all units, then energy: its loops heat the GPU, which would slow the others down."""
         units = [unit for unit in self._plan.units if self._is_wanted(unit)]
         remaining = [unit for unit in units if unit.id not in self._done]
-        if remaining or not self._previous.head or self._without_energy(units):
+        is_needed = bool(remaining) or not self._previous.head or bool(self._without_energy(units))
+        if is_needed and time.monotonic() < self._deadline:
             self._start_first()
         self.is_begun = True
         if self._run_all(remaining, units, energy=False) and self._has_meter:
             metered = self._without_energy(units)
             self._run_all(metered, metered, energy=True)
+        self._note_what_is_left(units)
         self._progress(Progress(len(units), len(units), "", "", 1.0))
 
     def _run_all(self, units: Sequence[Unit], all_units: Sequence[Unit], *, energy: bool) -> bool:
-        """The longest first; whether all of them were reached. progress is a share of `all_units`."""
+        """The most valuable first; whether all of them were reached. progress is a share of `all_units`."""
         whole_ns, left_ns = _total_ns(all_units), _total_ns(units)
-        for number, unit in enumerate(sorted(units, key=lambda waiting: -waiting.times.total_ns)):
+        for number, unit in enumerate(sorted(units, key=self._order)):
+            if time.monotonic() >= self._deadline:
+                self._rest_reason = not_reached(self._job.options.seconds)
+                return False
             share = 1 - left_ns / whole_ns if whole_ns else 0.0
             words = f"energy of {unit.op}" if energy else unit.op
             self._progress(Progress(len(all_units) - len(units) + number, len(all_units), unit.id, words, share))
             if self._worker is None and not self._start_again():
                 return False
-            result = self._outcome(unit, energy=energy)
+            try:
+                result = self._outcome(unit, energy=energy)
+            except OutOfTimeError:
+                self._rest_reason = not_reached(self._job.options.seconds)
+                return False
             self._done[unit.id] = self._with_energy(unit, result) if energy else result
             self.journal.add(self._done[unit.id])
             left_ns -= unit.times.total_ns
         return True
+
+    def _order(self, unit: Unit) -> tuple[int, int]:
+        return self._ranks.get(unit.id, len(self._ranks)), -unit.times.total_ns
+
+    def _note_what_is_left(self, units: Sequence[Unit]) -> None:
+        """Says what a limit of seconds left out."""
+        if time.monotonic() < self._deadline:
+            return
+        timed = sum(unit.id in self._done for unit in units)
+        unmetered = len(self._without_energy(units)) if self._has_meter else 0
+        parts = [f"{len(units) - timed} of {len(units)} units"] if timed < len(units) else []
+        parts += [f"the energy of {unmetered} units"] if unmetered else []
+        if parts:
+            note = f"{not_reached(self._job.options.seconds)}: {' and '.join(parts)}"
+            self._head = replace(self._head, notes=(*self._head.notes, note))
 
     def _without_energy(self, units: Sequence[Unit]) -> list[Unit]:
         """Those whose energy is wanted and not known, though nothing went wrong with them."""
@@ -204,13 +248,16 @@ class _Run:
     def _attempt(self, unit: Unit, *, energy: bool, safe: bool) -> tuple[UnitResult, bool]:
         """The result, and whether the unit left its process useless."""
         assert self._worker is not None
-        limit = self._job.options.unit_timeout
+        left = max(self._deadline - time.monotonic(), LEAST_SECONDS)
+        limit = min(self._job.options.unit_timeout, left)
         self._worker.send(wire.UnitTask(unit.id, energy, safe))
         try:
             while not isinstance(message := self._worker.receive(limit), wire.Answer):
                 continue
         except TimeoutError:
             self.end_worker()
+            if limit == left:
+                raise OutOfTimeError from None
             return unit_result(unit, result_file.FAILED, f"it took longer than {limit:g} s"), False
         except (ChildEnded, FormatError) as error:
             self.end_worker()
@@ -271,6 +318,11 @@ class _Run:
         if unit.status == plan_file.LEFT_OUT:
             return unit_result(unit, result_file.NOT_RUN, unit.reason or "left out of the plan")
         return unit_result(unit, result_file.NOT_RUN, self._rest_reason if self._is_wanted(unit) else "not requested")
+
+
+def not_reached(seconds: float) -> str:
+    """Why something of a run with a limit is missing."""
+    return f"{NOT_REACHED_WITHIN} {seconds:g} s"
 
 
 def _total_ns(units: Iterable[Unit]) -> int:

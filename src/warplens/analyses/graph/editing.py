@@ -25,7 +25,7 @@ from warplens.model.edits import (
 )
 from warplens.model.intervals import Union, covered_until, covers, union
 from warplens.model.kinds import NONE
-from warplens.model.trace import Ints
+from warplens.model.trace import Bools, Ints
 
 GRAPH_PAUSE_NS: Final = 450.0
 """Between two kernels of a CUDA graph: the median of 2,800 pauses on an H200 was 420 to 450 ns."""
@@ -55,22 +55,27 @@ class EditedGraph:
     known: KnownWork = field(default_factory=KnownWork, repr=False)
     """Shared by the copies of one graph."""
     weight_ns: Floats = field(init=False)
+    whole_ns: Floats = field(init=False)
+    """The weights without what only makes kernels faster: what a kernel that takes their place is a share of."""
+    is_replaced: Bools = field(init=False)
+    """Per node: whether it is another kernel by now, or gone: what makes the old one faster does nothing to it."""
     host_ns: Floats = field(init=False)
     """Per edge: the host's part of its lag."""
     latency_ns: Floats = field(init=False)
     """Per edge: the rest of it."""
 
     def __post_init__(self) -> None:
-        self.weight_ns = self.graph.weight_ns.copy()
+        self.weight_ns, self.whole_ns = self.graph.weight_ns.copy(), self.graph.weight_ns.copy()
+        self.is_replaced = np.zeros(len(self.graph), bool)
         self.host_ns = self.plain_host_ns.copy()
         self.latency_ns = self.graph.lag_ns - self.graph.host_ns
 
     def with_edits(self, edits: Iterable[Edit]) -> EditedGraph:
         """A copy of it with more edits."""
         other = copy(self)
-        other.weight_ns, other.host_ns, other.latency_ns = (
-            array.copy() for array in (self.weight_ns, self.host_ns, self.latency_ns)
-        )
+        arrays = (self.weight_ns, self.whole_ns, self.host_ns, self.latency_ns)
+        other.weight_ns, other.whole_ns, other.host_ns, other.latency_ns = (array.copy() for array in arrays)
+        other.is_replaced = self.is_replaced.copy()
         for edit in edits:
             other.apply(edit)
         return other
@@ -87,7 +92,7 @@ class EditedGraph:
             case ScaleWork():
                 self._scale_work(edit)
             case FuseWork():
-                self._fuse(self._chosen(edit.work), edit.factor)
+                self._fuse(self._chosen(edit.work), edit)
             case ReplaceWork():
                 self._replace(self._chosen(edit.work), edit)
             case RemoveWaits():
@@ -108,7 +113,7 @@ class EditedGraph:
 
     def _scale_work(self, edit: ScaleWork) -> None:
         nodes = self._chosen(edit.work)
-        self.weight_ns[nodes] *= edit.factor
+        self.weight_ns[nodes[~self.is_replaced[nodes]]] *= edit.factor
         if edit.with_host:
             if edit.work not in self.known.launches:
                 self.known.launches[edit.work] = self._launches_of(nodes)
@@ -134,10 +139,18 @@ class EditedGraph:
     def _remove(self, nodes: Ints) -> None:
         """GPU events with their launches."""
         self._scale_launches(self._launches_of(nodes), 0.0)
-        self.weight_ns[nodes] = -self.graph.residual_ns[nodes]
+        self._remove_from_gpu(nodes)
+
+    def _remove_from_gpu(self, nodes: Ints) -> None:
+        self._set(nodes, -self.graph.residual_ns[nodes])
         self.latency_ns[self.graph.edges_to(nodes)] = 0.0
 
-    def _fuse(self, nodes: Ints, factor: float) -> None:
+    def _set(self, nodes: Ints, weight_ns: Floats) -> None:
+        """Other kernels, or none, in the place of those nodes."""
+        self.weight_ns[nodes] = self.whole_ns[nodes] = weight_ns
+        self.is_replaced[nodes] = True
+
+    def _fuse(self, nodes: Ints, edit: FuseWork) -> None:
         if len(nodes) == 0:
             return
         number = np.cumsum(self.graph.kind == CALL)[self.graph.call_of[nodes]]
@@ -147,17 +160,19 @@ class EditedGraph:
         in_one_call = np.append(False, (call[1:] == call[:-1]) & (call[1:] != NONE))
         follows &= ~in_one_call | (np.diff(place, prepend=0) == 1)
         run = np.cumsum(~follows) - 1
-        total = np.bincount(run, self.weight_ns[nodes])
-        self._remove(nodes[follows])
-        self.weight_ns[nodes[~follows]] = factor * total
+        total: Floats = np.bincount(run, self.whole_ns[nodes]).astype(np.float64)
+        place_in_run = np.arange(len(nodes)) - np.flatnonzero(~follows)[run]
+        self._scale_launches(self._launches_of(nodes[place_in_run >= edit.calls]), 0.0)
+        self._remove_from_gpu(nodes[follows])
+        self._set(nodes[~follows], edit.factor * total)
 
     def _replace(self, nodes: Ints, edit: ReplaceWork) -> None:
         for step in np.unique(self.graph.step[nodes]).tolist():
             own = nodes[self.graph.step[nodes] == step]
             kept = own[np.unique(np.linspace(0, len(own) - 1, edit.launches).astype(np.int64))]
-            total = float(self.weight_ns[own].sum())
+            total = float(self.whole_ns[own].sum())
             self._remove(np.setdiff1d(own, kept))
-            self.weight_ns[kept] = edit.factor * total / len(kept)
+            self._set(kept, np.full(len(kept), edit.factor * total / len(kept)))
 
     def _remove_waits(self, edit: RemoveWaits) -> None:
         graph = self.graph
@@ -186,7 +201,8 @@ class EditedGraph:
 
     def _capture(self, factor: float) -> None:
         """The host's time goes, and what is left between kernels is the pause inside a graph."""
-        self.weight_ns[self.graph.is_work] *= factor
+        for weights in (self.weight_ns, self.whole_ns):
+            weights[self.graph.is_work] *= factor
         is_launch = self.graph.edge_kind == LAUNCH
         self.host_ns[self.graph.on_host | is_launch] = 0.0
         on_gpu = is_launch | (self.graph.edge_kind == STREAM)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from math import hypot
 from typing import Final, NamedTuple
 
 import msgspec
@@ -34,6 +34,8 @@ FEW: Final = 6
 """Fewer variants are simulated faster one by one."""
 AT_ONCE: Final = 64
 """Variants that are simulated together: 45 MB for a graph of 20,000 nodes; more win little."""
+NOTHING_MS: Final = 1e-6
+"""What two simulations of the same step may differ by."""
 MEANING: Final = "one row per set of changes, the first without any"
 
 
@@ -107,8 +109,8 @@ class StepModel(msgspec.Struct, frozen=True, eq=False):
         gain_ms = self.step_ms - step_ms
         model_error = (SHARE_OF_GAIN * gain_ms, SHARE_OF_STEP * self.step_ms)
         low, high = min(gain_ms, more, less), max(gain_ms, more, less)
-        return Gain(step_ms, gain_ms, gain_ms - hypot(gain_ms - low, *model_error),
-                    min(self.step_ms, gain_ms + hypot(high - gain_ms, *model_error)))  # fmt: skip
+        return Gain(step_ms, gain_ms, gain_ms - math.hypot(gain_ms - low, *model_error),
+                    min(self.step_ms, gain_ms + math.hypot(high - gain_ms, *model_error)))  # fmt: skip
 
     def changed_ms(self, changes: Iterable[StepChange]) -> float:
         """The step without the profiler, with changes."""
@@ -151,19 +153,25 @@ def what_if(model: StepModel | None, changes: Sequence[StepChange]) -> Table:
 
 
 def best_first(model: StepModel | None, changes: Sequence[StepChange]) -> Table:
-    """The step as it is, with the change that wins most, with that and the one that then wins most, and so on."""
+    """The step as it is, with the change that wins most, with that and the one that then wins most, and so on; without
+    those that would make it longer again."""
     left = list(changes)
     chosen: list[tuple[StepChange, ...]] = [()]
+    reached_ms = math.inf
     while model is not None and left:
-        best = min(left, key=lambda change: model.changed_ms([*chosen[-1], change]))
-        left.remove(best)
-        chosen.append((*chosen[-1], best))
+        steps_ms = [model.changed_ms([*chosen[-1], change]) for change in left]
+        best = min(range(len(left)), key=steps_ms.__getitem__)
+        if steps_ms[best] > reached_ms + NOTHING_MS:
+            names = ", ".join(change.name for change in left)
+            return _table(model, chosen, f"{names} would win nothing besides, or make the step longer")
+        reached_ms = steps_ms[best]
+        chosen.append((*chosen[-1], left.pop(best)))
     return _table(model, chosen)
 
 
-def _table(model: StepModel | None, chosen: Sequence[tuple[StepChange, ...]]) -> Table:
+def _table(model: StepModel | None, chosen: Sequence[tuple[StepChange, ...]], *notes: str) -> Table:
     if model is None:
         return Table.from_rows("what_if", MEANING, COLUMNS, [], NO_GRAPH)
     gains = model.gains_of(chosen)
     rows = [("; ".join(change.name for change in changes), *gain) for changes, gain in zip(chosen, gains, strict=True)]
-    return Table.from_rows("what_if", MEANING, COLUMNS, rows, model.cost.note, *graph_notes(model.graph))
+    return Table.from_rows("what_if", MEANING, COLUMNS, rows, *notes, model.cost.note, *graph_notes(model.graph))

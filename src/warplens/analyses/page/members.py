@@ -21,6 +21,7 @@ from warplens.analyses.work.comm import described_collectives
 from warplens.analyses.work.launches import launch_rows
 from warplens.analyses.work.modules import frame_parts, line_codes, line_context, module_codes, module_context
 from warplens.analyses.work.ops import SPEC_COLUMNS
+from warplens.analyses.work.repeated_calls import repeated_rows
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import NONE
 from warplens.model.table import Table
@@ -119,6 +120,7 @@ SPECIAL: Final[dict[str, Callable[[Workspace, pl.DataFrame], Ints]]] = {
     "transfer": lambda work, _: transfers(work).event_row,
     "launches": lambda work, _: launch_rows(work),
     "chains": lambda work, _: chain_rows(work),
+    "repeated_calls": lambda work, _: repeated_rows(work),
     "modules": _modules,
     "python_lines": _lines,
     "comm": _comm,

@@ -323,7 +323,9 @@ def _group_cost(work: Workspace, group: CallGroup, assumed: Assumed, contexts: l
         return "no model" if group.spec >= 0 or "::" in op else NO_SHAPES if group.is_op else "no op"
     dims, types, strides, concrete = trace.specs.row(group.spec) if group.spec >= 0 else ("",) * 4
     item_bytes, kernel = _list_item_bytes(work, group.kernel), trace.names[group.kernel]
-    call = parse_call(op, dims, types, strides, concrete, item_bytes, kernel)
+    list_dtype = work.kernel_classes[group.kernel].dtype
+    list_dtype = list_dtype if ITEM_BYTES.get(list_dtype) == item_bytes else ""
+    call = parse_call(op, dims, types, strides, concrete, item_bytes, kernel, list_dtype)
     if group.context:
         call = msgspec.structs.replace(call, **contexts[group.context]._asdict())
     cost = assumed[group.op](call) if group.op in assumed else cost_or_reason(call, group.blocks)
@@ -368,7 +370,7 @@ def _collective_cost(work: Workspace, code: int) -> Cost | None:
 
 
 def _list_item_bytes(work: Workspace, kernel: int) -> float:
-    """The element size of tensor lists, whose dtypes no profile records, from the kernel's name."""
+    """The element size of tensor lists from the kernel's name: PyTorch's profiler does not record their dtypes."""
     opaque = OPAQUE_SIZE.search(work.trace.names[kernel])
     if opaque:
         return float(min(int(opaque[1]), 16))

@@ -60,7 +60,12 @@ COLUMNS = (
     Column("line", "Python line with most of the time", "", pl.String),
     Column("module", "nn.Module with most of the time", "", pl.String),
     Column("approximate", "why FLOPs or bytes are approximate; empty where they are exact", "", pl.String),
-    Column("scores", "elements of the stored scores of unfused attention it works on; 0 for none", "", pl.Int64),
+    Column(
+        "scores",
+        "elements of the stored scores of unfused attention it works on, or copies tensors for; 0 for none",
+        "",
+        pl.Int64,
+    ),
     Column("scores_us", "summed duration of the GPU events of those calls", "us", pl.Float64),
 )
 SCORES: Final = ("scores", "scores_us")
@@ -110,6 +115,9 @@ MEANINGS = {
     "window": "keys before its own that a query sees, where the call limits them",
     "lengths": "where lengths of requests come from: the iteration's mark or the call's arguments",
 }  # fmt: skip
+ATTENTION_FORWARD: Final = "fused attention forward"
+ATTENTION_BACKWARD: Final = "fused attention backward"
+"""Units of the table `ceilings` for what back-ends of fused attention were measured to reach."""
 UNKNOWN_COSTS = "no GPU work with known FLOPs or bytes: the table cost_coverage says why"
 
 
@@ -319,20 +327,31 @@ def roofline_by_inputs(work: Workspace) -> pl.DataFrame:
 
 def ceilings(work: Workspace) -> Table:
     gpu = work.hardware
-    rows: list[tuple[str, str, str, str, float, str, bool]] = []
+    rows: list[tuple[str, str, str, str, float, str, bool, str, float | None, float | None]] = []
     if gpu is not None:
         bandwidth = gpu.bandwidth_tbps()
         about = (gpu.name, gpu.architecture)
-        rows.append((*about, "memory", "", bandwidth.value, "TB/s", bandwidth.measured))
+        rows.append((*about, "memory", "", bandwidth.value, "TB/s", bandwidth.measured, "", None, None))
         if gpu.host_link_gbps:
-            rows.append((*about, "host link", "", gpu.host_link_gbps / 1e3, "TB/s", False))
+            rows.append((*about, "host link", "", gpu.host_link_gbps / 1e3, "TB/s", False, "", None, None))
         for unit in UNITS:
             peaks = [(dtype, gpu.peak_tflops(unit, dtype)) for dtype in sorted(gpu.datasheet.of(unit))]
-            rows += [(*about, unit, dtype, peak.value, "TFLOP/s", peak.measured) for dtype, peak in peaks if peak]
+            rows += [
+                (*about, unit, dtype, peak.value, "TFLOP/s", peak.measured, "", None, None)
+                for dtype, peak in peaks
+                if peak
+            ]
+        for fused in gpu.fused_attention:
+            for unit, rates in ((ATTENTION_FORWARD, fused.forward), (ATTENTION_BACKWARD, fused.backward)):
+                rows += [
+                    (*about, unit, dtype, rate, "TFLOP/s", True, fused.backend, width, fused.half_length)
+                    for dtype in fused.dtypes
+                    for width, rate in zip(fused.widths, rates, strict=True)
+                ]
     columns = (
         Column("gpu", "name of the GPU in the hardware table", "", pl.String),
         Column("architecture", "its compute architecture", "", pl.String),
-        Column("unit", "matrix or vector units, memory, or the link to the host", "", pl.String),
+        Column("unit", "matrix or vector units, memory, the host link, or a pass of fused attention", "", pl.String),
         Column("dtype", "number type", "", pl.String),
         Column(
             "value",
@@ -342,6 +361,9 @@ def ceilings(work: Workspace) -> Table:
         ),
         Column("per", "unit of the value", "", pl.String),
         Column("measured", "whether the value is measured; otherwise it is from the data sheet", "", pl.Boolean),
+        Column("backend", "of fused attention: which library runs it", "", pl.String),
+        Column("width", "of fused attention: width of a head", "", pl.Float64),
+        Column("half_length", "of fused attention: length of sequences that reach half of the value", "", pl.Float64),
     )
     return Table.from_rows("ceilings", "one row per limit of this trace's GPU", columns, rows, *_ceiling_notes(work))
 

@@ -5,6 +5,9 @@ a batched product writes the scores, elementwise ops work on them, a softmax fol
 elements. In the backward pass, two products come before the softmax and two after it. Where modules or Python frames
 are recorded, the products and the softmax have to belong to one call of them; products on other tensors may then come
 before the softmax, if their result is added to the scores, such as a position bias.
+
+Copies that such a product needs belong to it: `q @ k.transpose(-1, -2)` of permuted tensors copies both inside
+`aten::matmul`, and a fused call takes tensors of any strides and returns the layout that the next op wants.
 """
 
 from __future__ import annotations
@@ -16,15 +19,17 @@ import numpy as np
 
 from warplens.analyses.roofline.costing import Costing, costing
 from warplens.analyses.shared import shared
-from warplens.analyses.work.modules import line_context, module_context
+from warplens.analyses.work.modules import AUTOGRAD_CALLS, line_context, module_context
 from warplens.analyses.workspace import Workspace
 from warplens.costs import Cost
-from warplens.model.kinds import NONE
+from warplens.model.kinds import CODE, NONE
 from warplens.model.trace import Bools, Ints
 
 MATRIX_FAMILIES: Final = ("gemm", "grouped gemm", "convolution", "attention", "moe")
 ON_SCORES: Final = ("softmax", "pointwise", "cast", "copy")
 """Families of the ops that work on a stored score matrix."""
+NEAR: Final = 6
+"""Between a copy inside a product's op and the product are at most some casts, another copy and a memset."""
 REACH: Final = 4
 """How many products before its softmax the one that writes the scores may be."""
 
@@ -90,7 +95,50 @@ def score_elements(work: Workspace) -> Ints:
     calls, call_of_event = _calls(work, costs, sizes.take(cost[events]), events)
     parts = _score_parts(work, calls)
     found[events] = _elements_of_calls(calls, parts)[call_of_event]
+    return _with_operand_copies(work, found, own, is_copy=_are_copies(costs.costs)[cost])
+
+
+def _are_copies(costs: list[Cost]) -> Bools:
+    """Per cost whether it only changes the order of a tensor in memory; the last entry is for no cost."""
+    return np.array([cost.family == "copy" and ("strides", "other") in cost.params for cost in costs] + [False], bool)
+
+
+def _with_operand_copies(work: Workspace, scores: Ints, sizes: CostSizes, is_copy: Bools) -> Ints:
+    """The same with the copies of what products on scores read and write.
+
+    Those are copies within the op that makes the product (`aten::matmul`, `einsum`), that of its result right after it,
+    and that of a gradient right before it. What a program copies ahead of the forward pass, such as keys repeated for
+    groups of heads, a fused call needs as well.
+    """
+    lane = work.trace.ints("lane")[work.gpu["id"].to_numpy()]
+    order = np.lexsort((work.gpu["start_ns"].to_numpy(), lane))
+    lane, outer = lane[order], _outermost_ops(work)[order]
+    sizes, product_scores = sizes.take(order), np.where(sizes.is_product[order], scores[order], 0)
+    copies = np.flatnonzero(is_copy[order] & (scores[order] == 0))
+    is_autograd = np.array([name.startswith(AUTOGRAD_CALLS) for name in work.trace.names] + [False], bool)
+    of_autograd = is_autograd[np.append(work.trace.ints("name"), len(is_autograd) - 1)[outer]]
+    found: Ints = scores.copy()
+    for distance in (*range(-NEAR, 0), *range(1, NEAR + 1)):
+        product = np.clip(copies + distance, 0, len(order) - 1)
+        elements, own = sizes.elements[copies], product_scores[product]
+        is_operand = (own > 0) & (elements != own) & (lane[product] == lane[copies])
+        is_operand &= sizes.reads(product, elements) | (sizes.written[product] == elements)
+        belongs = (outer[product] == outer[copies]) & (outer[copies] != NONE)
+        if distance == -1:
+            belongs |= sizes.written[product] == elements
+        if distance == 1:
+            belongs |= of_autograd[product]
+        found[order[copies[is_operand & belongs]]] = own[is_operand & belongs]
     return found
+
+
+def _outermost_ops(work: Workspace) -> Ints:
+    """For each GPU event the row of the outermost op around its launch, -1 for none."""
+    owner, enclosing = work.gpu["owner"].to_numpy().astype(np.int64), work.enclosing_op
+    outermost = np.where(work.trace.ints("kind")[owner] == CODE["op"], owner, NONE)
+    while len(inside := np.flatnonzero((outermost >= 0) & (enclosing[outermost] >= 0))):
+        outermost[inside] = enclosing[outermost[inside]]
+    return outermost
 
 
 def _cost_sizes(costs: list[Cost]) -> CostSizes:

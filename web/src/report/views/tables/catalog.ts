@@ -9,7 +9,10 @@ const GROUPS: [title: string, tables: string[]][] = [
     ["regions", "warp_regions", "stalls", "measured_kernels", "counters", "counter_stalls", "counter_instructions", "counter_rules"],
   ],
   ["Limits", ["bounds", "critical_path", "roofline", "gemm", "attention", "convolution", "norm", "transfer", "cost_coverage", "ceilings"]],
-  ["Launches", ["launches", "short_kernels", "kernel_durations", "kernel_sequences", "chains", "queue", "queue_timeline"]],
+  [
+    "Launches",
+    ["launches", "short_kernels", "kernel_durations", "kernel_sequences", "repeated_calls", "chains", "queue", "queue_timeline"],
+  ],
   ["Graphs", ["graph_ops", "graph_joins"]],
   ["Idle time and steps", ["gaps", "idle", "steps", "step_diff", "timeline", "activity"]],
   ["Serving", ["iterations", "serving_phases", "serving_categories", "token_latency", "slow_iterations"]],

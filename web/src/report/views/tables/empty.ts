@@ -31,6 +31,7 @@ const NOTHING: Record<string, string> = {
   short_kernels: "No kernel is this short.",
   chains: "No sequence of elementwise ops could be one kernel.",
   kernel_sequences: "No stream runs the same sequence of kernels three times.",
+  repeated_calls: "No cell of a recurrent network and no model is called again and again where one call would do.",
   gemm: "No matrix product with known sizes is in this trace.",
   attention: "No fused attention with known sizes is in this trace.",
   convolution: "No convolution with known sizes is in this trace.",
