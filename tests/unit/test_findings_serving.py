@@ -142,5 +142,5 @@ def test_the_verdict_begins_with_what_is_served(opened: Opened) -> None:
 def test_the_verdict_of_a_served_model_has_the_pass_as_its_only_base() -> None:
     profile = warplens.open(ROOT / "samples" / "serving" / "served.json.gz", cache=False)
     assert profile.verdict().partition(", as recorded. ")[2] == (
-        "GPU-bound: 8.1 ms a pass; a faster host would save 0.6 ms, a faster GPU up to 6.2 ms."
+        "GPU-bound: 8.1 ms a pass; a faster host would save 0.7 ms, a faster GPU up to 6.2 ms."
     )

@@ -41,7 +41,7 @@ def summary(profile: warplens.Profile, width: int = 200) -> list[str]:
 def test_verdict_findings_and_summary_share_the_step_as_their_base(opened: Opened) -> None:
     profile = opened(stepping())
     found = by_code(profile)
-    assert profile.verdict().startswith("Host-bound: about 986.3 µs a step; ")
+    assert profile.verdict().startswith("Host-bound: 994.6 µs a step; ")
     exposed = found["WL105"]
     assert exposed.title == "exposed communication takes 25.0 % of the time"
     assert (exposed.gain_ms, exposed.gain_percent) == (pytest.approx(0.25), pytest.approx(25))
