@@ -133,8 +133,9 @@ def test_causes_that_one_rule_counts_are_one_for_verdict_and_summary() -> None:
     assert (largest_cause([("host sync", 1)]), largest_cause([])) == ("host sync", "")
 
 
-def test_verdict_and_table_of_bounds_take_three_simulations(monkeypatch: pytest.MonkeyPatch, opened: Opened) -> None:
-    """The plain step, a fast GPU and a fast host; a trace without communication and waits of streams needs no more."""
+def test_verdict_and_table_of_bounds_take_seven_simulations(monkeypatch: pytest.MonkeyPatch, opened: Opened) -> None:
+    """A fast host, and with three costs of recording the plain step and a fast GPU; a trace without communication and
+    waits of streams needs no more."""
     profile, calls = opened(repeated(host=10_000, gpu=2000)), []
 
     def counted(*args: Any, **kwargs: Any) -> Any:
@@ -145,7 +146,7 @@ def test_verdict_and_table_of_bounds_take_three_simulations(monkeypatch: pytest.
     profile.verdict()
     assert len(profile.table("bounds")) == 6
     assert profile.step_model is not None and profile.step_model.step_ms == pytest.approx(10.0, abs=0.1)
-    assert len(calls) == 3
+    assert len(calls) == 7
 
 
 @pytest.mark.skipif(not WHAT_IF.exists(), reason="the shared traces are not here")
@@ -179,7 +180,8 @@ def step_note(profile: warplens.Profile) -> str:
 def slowed(count: int = 5) -> list[Event]:
     """Steps of 10 ms with many short ops: recording them takes part of that."""
     steps = repeated(host=10_000, gpu=2000, count=count)
-    return steps + [op("aten::view", 10_000 * number + 10 * at, 1) for number in range(count) for at in range(300)]
+    calls = [10_000 * number + 10 * at for number in range(count) for at in range(300)]
+    return steps + [event for at in calls for event in (op("aten::t", at, 3), op("aten::view", at + 1, 1))]
 
 
 def test_summary_and_quality_show_the_plain_and_the_recorded_step_and_where_the_former_is_from(opened: Opened) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, limits, savings_ms
-from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT
+from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, LIMIT_PERCENT
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.breakdown import (
     AFTER,
@@ -74,6 +74,8 @@ def verdict(
     if bounds is None:
         return _as_recorded(clock, parts)
     text = _by_bounds(clock, parts, bounds, {saving.of: saving.at_most_ms for saving in saved})
+    if text.startswith("Cannot tell"):
+        return Verdict(text, CANNOT_TELL)
     return Verdict(text, ESTIMATED if clock.source == ESTIMATED else SIMULATED)
 
 
@@ -91,7 +93,9 @@ def bound_name(limiting: Sequence[str]) -> str:
 def savings(clock: Clock, bounds: StepBounds) -> tuple[Saving, ...]:
     """What each would save at most, the most first; of the host, of the longest step that fits."""
     saved = savings_ms(bounds)
-    saved[HOST] = max(saved[HOST], clock.high_ms - bounds.fast_host_ms)
+    saved[HOST] = max(saved[HOST], bounds.fast_host_saves.high_ms, clock.high_ms - bounds.fast_host_ms)
+    saved[GPU] = max(saved[GPU], bounds.fast_gpu_saves.high_ms)
+    saved[COMMUNICATION] = max(saved[COMMUNICATION], bounds.free_communication_saves.high_ms)
     return tuple(Saving(of, max(0.0, ms)) for of, ms in saved.items())
 
 
@@ -104,6 +108,11 @@ def _by_bounds(clock: Clock, parts: Sequence[Part], bounds: StepBounds, saved: d
     name = bound_name(limiting)
     if not limiting:
         least = max(saved[GPU], saved[HOST])
+        if least > LIMIT_PERCENT / 100 * clock.step_ms:
+            # Of the costs that fit the known times some make the one the limit, some the other.
+            gpu = f"a faster GPU would save up to {clock.of_step(saved[GPU])}"
+            host = f"a faster host up to {_at_most(clock, saved[HOST])}"
+            return f"Cannot tell whether the GPU or the host is the limit. They are close: {gpu}, {host}."
         return f"{name}. Neither a faster GPU nor a faster host alone would save more than {_at_most(clock, least)}."
     if HOST in limiting and GPU not in limiting:
         doing = _largest(parts, lambda part: part.cause.startswith("host: "))

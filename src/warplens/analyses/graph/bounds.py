@@ -36,7 +36,16 @@ LITTLE: Final = 0.01
 """What the recorded step may differ from the plain one by without a word on it."""
 ABOUT: Final = 0.1
 """A simulated step that differs by less from the known one is that step."""
+STEPS_DRIFT: Final = 0.04
+"""Steps of a program that the GPU decides differ by this share from one run to the next."""
 MEANING: Final = "one row per simulated case"
+
+
+class Saving(NamedTuple):
+    """What a case saves of the plain step, with each cost of recording that is likely: the least and the most."""
+
+    low_ms: float = 0.0
+    high_ms: float = 0.0
 
 
 class StepBounds(NamedTuple):
@@ -56,6 +65,12 @@ class StepBounds(NamedTuple):
     """Until when, since the trace's start."""
     left_out_ms: float = 0.0
     """Recorded time in which the first step waits for work that was launched before it; no case contains it."""
+    plain_low_ms: float = 0.0
+    plain_high_ms: float = 0.0
+    """The interval of an estimated plain step; else its time."""
+    fast_gpu_saves: Saving = Saving()
+    fast_host_saves: Saving = Saving()
+    free_communication_saves: Saving = Saving()
 
     @property
     def is_estimated(self) -> bool:
@@ -74,42 +89,65 @@ def bounds(work: Workspace) -> Table:
     if not has_graph(work):
         return Table.from_rows("bounds", MEANING, COLUMNS, [], NO_GRAPH)
     times = step_bounds(work)
-    rows = [(case, ms, *_saving(case, ms, times), CASES[case]) for case, ms in zip(CASES, times, strict=False)]
+    rows = [(case, ms, *_saving(case, ms, times), CASES[case]) for case, ms in zip(CASES, times[:6], strict=True)]
     return Table.from_rows("bounds", MEANING, COLUMNS, rows, recording_cost(work).note, *graph_notes(graph_of(work)))
 
 
 @shared
 def step_bounds(work: Workspace) -> StepBounds:
     """Of a trace that has a graph. What a trace does not have, communication or waits of streams, is not simulated."""
-    graph = graph_of(work)
-    host_ns = plain_host(graph, recording_cost(work).per_op_ns)
+    graph, cost, known_ns = graph_of(work), recording_cost(work), known_step_ns(work)
     latency_ns = graph.lag_ns - graph.host_ns
-    lags, plain_ms = latency_ns + host_ns, plain_step_ns(work) / 1e6
-    is_communication = _is_communication(work, graph)
-    is_wait = graph.edge_kind == WAIT
+    is_communication, is_wait = _is_communication(work, graph), graph.edge_kind == WAIT
     only_communication = np.where(is_communication, graph.weight_ns, 0.0)
     without_communication = np.where(is_communication, 0.0, graph.weight_ns)
 
-    def simulated_ms(weight_ns: Floats | None, lag_ns: Floats) -> float:
-        return calibration(work) * step_ns(graph, simulate(graph, weight_ns, lag_ns)) / 1e6
+    def simulated_ns(weight_ns: Floats | None, lag_ns: Floats) -> float:
+        return step_ns(graph, simulate(graph, weight_ns, lag_ns))
 
+    fast_host_ns = simulated_ns(None, np.where(graph.edge_kind == LAUNCH, 0.0, latency_ns))
+    # Plain, fast GPU, fast host, free communication: as expected, and with a slow and a fast host.
+    times: list[Floats] = []
+    for per_op_ns in (cost.per_op_ns, cost.low_ns, cost.high_ns):
+        host_ns = plain_host(graph, per_op_ns)
+        lags = latency_ns + host_ns
+        plain_ns = simulated_ns(None, lags) if times else _simulated_step_ns(work)
+        free_ns = simulated_ns(without_communication, lags) if is_communication.any() else plain_ns
+        fast_gpu_ns = simulated_ns(only_communication, _fast_gpu_lags(work.trace, graph, lags, host_ns))
+        to_known = known_ns / plain_ns if known_ns else 1.0
+        times.append(np.array([plain_ns, fast_gpu_ns, fast_host_ns, free_ns]) * to_known / 1e6)
+    plain_ms, fast_gpu_ms, fast_host_ms, free_communication_ms = times[0].tolist()
+    without_waits = np.where(is_wait, -np.inf, latency_ns + plain_host(graph, cost.per_op_ns))
+    saves_ms = np.stack([each[0] - each for each in times])
+    _, *savings = map(Saving, saves_ms.min(axis=0).tolist(), saves_ms.max(axis=0).tolist())
+    drift = 0.0 if known_ns else STEPS_DRIFT
     recorded_ms = step_ns(graph, graph.recorded_ns) / 1e6
-    fast_gpu_lags = lags - np.minimum(host_ns, _waits_for_room(work.trace, graph))
-    if len(work.trace.steps):  # work from before them would be fast too
-        fast_gpu_lags[graph.edge_kind == EARLIER] = 0.0
     opening = graph.is_opening & (graph.residual_ns > 0) & (len(work.trace.steps) == 0)
     return StepBounds(
-        recorded_ms=recorded_ms,
-        plain_ms=plain_ms,
-        fast_gpu_ms=simulated_ms(only_communication, fast_gpu_lags),
-        fast_host_ms=simulated_ms(None, np.where(graph.edge_kind == LAUNCH, 0.0, latency_ns)),
-        free_communication_ms=simulated_ms(without_communication, lags) if is_communication.any() else plain_ms,
-        no_stream_waits_ms=simulated_ms(None, np.where(is_wait, -np.inf, lags)) if is_wait.any() else plain_ms,
+        recorded_ms,
+        plain_ms,
+        fast_gpu_ms,
+        fast_host_ms,
+        free_communication_ms,
+        calibration(work) * simulated_ns(None, without_waits) / 1e6 if is_wait.any() else plain_ms,
         earlier_ms=float(graph.residual_ns[opening].max(initial=0.0)) / 1e6,
         earlier_until_ms=float((graph.recorded_ns - graph.weight_ns)[opening].max(initial=0.0)) / 1e6,
-        is_known=known_step_ns(work) > 0,
+        is_known=known_ns > 0,
         left_out_ms=marked_step_ns(graph, graph.recorded_ns) / 1e6 - recorded_ms,
+        plain_low_ms=float((1 - drift) * min(each[0] for each in times)),
+        plain_high_ms=float((1 + drift) * max(each[0] for each in times)),
+        fast_gpu_saves=savings[0],
+        fast_host_saves=savings[1],
+        free_communication_saves=savings[2],
     )
+
+
+def _fast_gpu_lags(trace: Trace, graph: StepGraph, lags: Floats, host_ns: Floats) -> Floats:
+    """With a GPU that takes no time no launch waits for room in its queue, and no work from before is left."""
+    fast: Floats = lags - np.minimum(host_ns, _waits_for_room(trace, graph))
+    if len(trace.steps):
+        fast[graph.edge_kind == EARLIER] = 0.0
+    return fast
 
 
 def plain_step_ns(work: Workspace) -> float:

@@ -7,10 +7,8 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from warplens.analyses.graph.as_recorded import recorded_reason
-from warplens.analyses.graph.bounds import StepBounds, calibration, known_step_ns, step_bounds
-from warplens.analyses.graph.building import graph_of, has_graph
-from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
-from warplens.analyses.graph.simulating import simulate, step_ns
+from warplens.analyses.graph.bounds import known_step_ns, step_bounds
+from warplens.analyses.graph.building import has_graph
 from warplens.analyses.shared import shared
 from warplens.analyses.time.steps import launched_by_step, step_windows
 from warplens.analyses.workspace import Workspace
@@ -52,7 +50,8 @@ def clock(work: Workspace) -> Clock | None:
         ms = _recorded_ms(work)
         return Clock(ms, ms, ms, source.name, ms, whole, steps, source.reason)
     bounds = step_bounds(work)
-    low, high = _interval_ms(work, bounds) if source.name == ESTIMATED else (bounds.plain_ms, bounds.plain_ms)
+    is_estimated = source.name == ESTIMATED
+    low, high = (bounds.plain_low_ms, bounds.plain_high_ms) if is_estimated else (bounds.plain_ms, bounds.plain_ms)
     return Clock(bounds.plain_ms, low, high, source.name, bounds.recorded_ms, whole, steps, source.reason)
 
 
@@ -66,16 +65,6 @@ def source_of(work: Workspace) -> Source:
     if as_recorded := recorded_reason(work):
         return Source(RECORDED, as_recorded)
     return Source(ESTIMATED, NO_FIT if work.options.step_ns or work.trace.meta.plain_step_ns else "")
-
-
-def _interval_ms(work: Workspace, bounds: StepBounds) -> tuple[float, float]:
-    """With the most and the least that recording may have cost."""
-    graph, cost = graph_of(work), recording_cost(work)
-    ends = [
-        calibration(work) * step_ns(graph, simulate(graph, lag_ns=plain_lags(graph, ns))) / 1e6
-        for ns in (cost.high_ns, cost.low_ns)
-    ]
-    return min(*ends, bounds.plain_ms), max(*ends, bounds.plain_ms)
 
 
 def _whole(work: Workspace) -> str:

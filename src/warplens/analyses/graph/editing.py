@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from warplens.analyses.graph.records import CALL, LAUNCH, STREAM, SYNC, Floats, StepGraph
+from warplens.analyses.graph.records import CALL, LAUNCH, MARK, STREAM, SYNC, Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate, simulate_many, step_ns, steps_ns
 from warplens.model.arrays import numbered
 from warplens.model.edits import (
@@ -203,8 +203,11 @@ class EditedGraph:
         """The host's time goes, and what is left between kernels is the pause inside a graph."""
         for weights in (self.weight_ns, self.whole_ns):
             weights[self.graph.is_work] *= factor
-        is_launch = self.graph.edge_kind == LAUNCH
-        self.host_ns[self.graph.on_host | is_launch] = 0.0
+        graph = self.graph
+        is_launch = graph.edge_kind == LAUNCH
+        # What a run does before its first call and after its last one is no part of any graph.
+        frames_run = ((graph.kind[graph.source] == MARK) | (graph.kind[graph.target] == MARK)) & graph.is_run
+        self.host_ns[(graph.on_host & ~frames_run) | is_launch] = 0.0
         on_gpu = is_launch | (self.graph.edge_kind == STREAM)
         self.latency_ns[on_gpu] = np.minimum(self.latency_ns[on_gpu], GRAPH_PAUSE_NS)
 

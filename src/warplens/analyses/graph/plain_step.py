@@ -26,6 +26,10 @@ class PlainStep(msgspec.Struct, frozen=True):
     is_step: bool
     matters: bool
     """The two differ, or the plain time was given or measured, or the step's mark is longer."""
+    low_ms: float
+    """The least that the plain time is expected to be: the plain time itself where it was given or measured."""
+    high_ms: float
+    """The most."""
     left_out_ms: float = 0.0
     """Time in which the step waits for work that was launched before it; neither of the two contains it. 0 where it is
     little."""
@@ -76,5 +80,7 @@ def plain_step(work: Workspace) -> PlainStep | None:
         origin=known if bounds.is_known else ESTIMATED,
         is_step=work.trace.steps.height > 0,
         matters=bounds.is_known or bounds.is_estimated or has_left_out,
+        low_ms=bounds.plain_low_ms,
+        high_ms=bounds.plain_high_ms,
         left_out_ms=bounds.left_out_ms if has_left_out else 0.0,
     )
