@@ -1,4 +1,7 @@
-"""Traces of plain `torch.profiler` beside unprofiled steps of the same process: what is estimated from the one alone."""
+"""Traces of plain `torch.profiler` beside unprofiled steps of the same process: what is estimated from the one alone.
+
+The programs are among those that the constants were fitted to; without each of them the fit gives the same ones.
+"""
 
 from __future__ import annotations
 
