@@ -166,7 +166,7 @@ DAMAGED_FILES = {
     "gzip cut": (gzip.compress(SOUND + b" " * 5000)[:-12], "the file ends early"),
     "not UTF-8": (SOUND.replace(b"relu", b"re\xff\x9blu"), "invalid UTF-8 was replaced"),
     "not finite": (SOUND.replace(b'"dur": 10,', b'"dur": Infinity,'), "1 event with impossible times"),
-    "escape codes": (SOUND.replace(b"relu", b"re\\u001b[31m\x1b]0;title\x07lu"), "quality"),
+    "escape codes": (SOUND.replace(b"relu", b"re\\u001b[31m\x1b]0;title\x07lu"), "verdict"),
 }
 
 

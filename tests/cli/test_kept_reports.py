@@ -113,15 +113,14 @@ def test_other_options_are_another_report(trace_file: Path, opened: list[str], w
     assert len(opened) == 2
 
 
-def test_changed_rules_are_another_report(
-    trace_file: Path, tmp_path: Path, opened: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_changed_rules_are_another_report(trace_file: Path, tmp_path: Path, opened: list[str]) -> None:
     rules = tmp_path / "rules.toml"
     for category in ("Mine", "Yours"):
         rules.write_text(f'[[rule]]\ncategory = "{category}"\npattern = "softmax"\n')
         for _ in range(2):
-            assert main(["report", str(trace_file), "--rules", str(rules)]) == 0
-            assert category in capsys.readouterr().out
+            written = ["-q", "-o", str(tmp_path / "report.md"), "--force"]
+            assert main(["report", str(trace_file), "--rules", str(rules), *written]) == 0
+            assert category in (tmp_path / "report.md").read_text()
     assert len(opened) == 2
 
 

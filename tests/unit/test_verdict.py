@@ -188,7 +188,10 @@ def test_summary_and_quality_show_the_plain_and_the_recorded_step_and_where_the_
     estimated, given = opened(slowed()), opened(slowed(), step_ms=9.0)
     assert estimated.plain_step is not None and estimated.clock is not None
     plain = f"{estimated.plain_step.plain_ms:.1f} ms"
-    assert step_line(estimated) == f"step      {plain} ({estimated.clock.sure}) · 10.0 ms recorded · 5 steps"
+    assert (
+        step_line(estimated)
+        == f"step      {estimated.clock.amount} (estimated) · 10.0 ms recorded · 5 steps · {estimated.clock.hint}"
+    )
     assert step_note(estimated) == (
         f"a step takes {plain} without the profiler (estimated from recorded ops), 10.0 ms recorded"
     )

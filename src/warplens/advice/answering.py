@@ -15,11 +15,9 @@ from warplens.model.answer import CANNOT_TELL, SIMULATED, Answer, Part, Saving
 from warplens.model.clock import ESTIMATED, RECORDED, Clock
 from warplens.model.edits import CaptureGraph
 from warplens.model.finding import Finding, answered, ranked
+from warplens.model.quality import notes_of
 from warplens.model.table import Table
 
-STEP_NOTE: Final = "plain_step"
-"""The note that the clock says."""
-TIME_A_STEP: Final = "the step without the profiler is not known better: time one and give it with --step-time"
 NO_SHAPES: Final = ("no_shapes", "no_op_shapes")
 IDLE_PERCENT: Final = 10.0
 
@@ -38,12 +36,11 @@ def answer_of_trace(
     """`first`: what stands before everything else, as why memory ran out; `captured`: the share of the recording in
     which graphs are captured."""
     quality = tables["quality"].frame
-    notes = [message for code, message in zip(quality["code"], quality["message"], strict=True) if code != STEP_NOTE]
+    warnings, told = notes_of(tables["quality"])
+    notes = list(told)
     saved = _savings(clock, bounds, findings) if clock is not None and bounds is not None else ()
     said = verdict(clock, parts, bounds, saved, quality["code"].to_list(), captured, bool(len(tables["timeline"])))
     sure = ESTIMATED if clock is not None and clock.source == ESTIMATED else SIMULATED
-    if clock is not None and clock.is_wide:
-        notes.insert(0, TIME_A_STEP)
     if clock is not None and clock.source == RECORDED and clock.reason and said.certainty != CANNOT_TELL:
         notes.append(f"the step is as recorded: {clock.reason}")
     answered_findings = (answered(each, clock, sure, _bound_of(each, saved, clock)) for each in ranked(findings))
@@ -56,6 +53,7 @@ def answer_of_trace(
         parts=tuple(parts),
         savings=saved,
         findings=tuple(answered_findings),
+        warnings=warnings,
         limits=tuple(notes),
         next=tuple(f"warplens {command}" for command in _commands(quote(source), clock, parts, findings, tables)),
     )
@@ -91,6 +89,8 @@ def _commands(
         commands.append(f"show {source} regions")
     elif "counters_only" in codes:
         commands.append(f"show {source} counters")
+    elif len(tables.get("token_latency", ())):
+        commands.append(f"show {source} token_latency")
     elif "serving_phases" in tables:
         commands.append(f"show {source} serving_phases")
     elif clock is None:

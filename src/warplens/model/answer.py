@@ -76,6 +76,8 @@ class Answer:
     """Where one step goes; they add up to the clock."""
     savings: tuple[Saving, ...] = ()
     findings: tuple[AnsweredFinding, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What affects the numbers: a damaged file, lost events."""
     limits: tuple[str, ...] = ()
     """What is not certain or cannot be said, and what to record for it."""
     next: tuple[str, ...] = ()

@@ -47,6 +47,11 @@ class Clock:
         return ESTIMATED if self.source == ESTIMATED else MEASURED
 
     @property
+    def hint(self) -> str:
+        """What would make it narrower."""
+        return f"--step-time T, with a measured {self.whole}, narrows it" if self.is_wide else ""
+
+    @property
     def interval(self) -> str:
         """`31 to 52`, in the step's unit."""
         return " to ".join(self.of_step(ms).rpartition(" ")[0] for ms in (self.low_ms, self.high_ms))

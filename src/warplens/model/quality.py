@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from warplens_run.base.units import plural
+
+if TYPE_CHECKING:
+    from warplens.model.table import Table
 
 INFO: Final = "info"
 WARNING: Final = "warning"
@@ -314,3 +317,10 @@ class Quality(msgspec.Struct, frozen=True):
 
     def has(self, code: str) -> bool:
         return any(note.code == code for note in self.notes)
+
+
+def notes_of(quality: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of the table `quality` what affects the numbers, and what is only not recorded; the clock says its own note."""
+    rows = [row for row in quality.to_dicts() if row["code"] != "plain_step"]
+    warnings = tuple(str(row["message"]) for row in rows if row["severity"] == WARNING)
+    return warnings, tuple(str(row["message"]) for row in rows if row["severity"] != WARNING)

@@ -25,15 +25,16 @@ from warplens.outputs.summary_lists import (
 )
 from warplens.outputs.terminal import TableText, render_table
 from warplens_run.base.printable import clean
-from warplens_run.base.text import elide, fold
+from warplens_run.base.text import cell_width, elide, fold
 from warplens_run.base.units import format_joule, plural
 
 LABEL = 10
 """The width that a summary is made for; on narrower screens it takes more lines instead of cutting."""
 SPARKS = " ▁▂▃▄▅▆▇█"
+MAX_WARNINGS = 3
 MAX_LIMITS = 2
 MAX_PARTS = 7
-PART_ROOM = 56
+PART_ROOM = 66
 """Cells for the name of a part of the step."""
 MAX_FINDINGS = 3
 SHOWN_APART = ("quality", "findings", "evidence")
@@ -54,6 +55,7 @@ def render_summary(
     answer, tables = document.answer, {table.name: table for table in document.tables}
     lines = [
         *((line, "bold") for line in _whole(" · ".join(answer.opened), width)),
+        *_warnings(answer, width),
         *_labelled("verdict", answer.verdict, width, "bold"),
         *_step(answer, width),
         *_limits(answer, width),
@@ -110,19 +112,32 @@ def _step(answer: Answer, width: int) -> list[Line]:
         parts.append(f"{clock.of_step(clock.recorded_ms)} recorded")
     if clock.steps:
         parts.append(plural(clock.steps, clock.whole, {"pass": "passes"}.get(clock.whole, "")))
+    if clock.hint:
+        parts.append(clock.hint)
     return _labelled(clock.whole, " · ".join(parts), width)
+
+
+def _warnings(answer: Answer, width: int) -> list[Line]:
+    """What affects the numbers stands before them."""
+    lines: list[Line] = []
+    for number, text in enumerate(answer.warnings[:MAX_WARNINGS]):
+        lines += _labelled("" if number else "quality", f"! {text}", width, "yellow")
+    if len(answer.warnings) > MAX_WARNINGS:
+        more = plural(len(answer.warnings) - MAX_WARNINGS, "more warning")
+        lines += _labelled("", f"… {more}: table quality", width, "dim")
+    return lines
 
 
 def _limits(answer: Answer, width: int) -> list[Line]:
     limits = answer.limits
     if not limits:
         complete = "complete: stacks, shapes, steps and launches are recorded"
-        return _labelled("quality", complete, width) if answer.clock is not None else []
+        return _labelled("quality", complete, width) if answer.clock is not None and not answer.warnings else []
     lines: list[Line] = []
     for number, text in enumerate(limits[:MAX_LIMITS]):
         lines += _labelled("" if number else "quality", text, width, "yellow")
     if len(limits) > MAX_LIMITS:
-        more = plural(len(limits) - MAX_LIMITS, "more note", "more notes")
+        more = plural(len(limits) - MAX_LIMITS, "more note")
         lines += _labelled("", f"… {more}: table quality", width, "dim")
     return lines
 
@@ -145,16 +160,19 @@ def _parts(answer: Answer, width: int) -> list[Line]:
     longest = max(part.percent for part in shown)
     for part in shown:
         length = f"  {bar(100 * part.percent / max(longest, 1e-9), room)}" if room else ""
-        name = elide(clean(_part_name(part)), name_room, middle=True)
+        name, *rest_of_name = _whole(_part_name(part), name_room)
         numbers = f"{part.percent:6.1f}%  {clock.of_step(part.time_ms):>10}"
         lines.append((f"{name:<{name_room}}{length}{numbers}", "none"))
+        lines += [(f"  {line}", "none") for line in rest_of_name]
     return lines
 
 
 def _part_name(part: Part) -> str:
     """`GPU idle · host: forward (model.py:12 forward)`."""
     name = f"{part.part} · {part.cause}" if part.cause else part.part
-    return f"{name} ({part.place})" if part.place and part.place.strip("()") not in part.cause else name
+    with_place = f"{name} ({part.place})"
+    has_place = part.place and part.place.strip("()") not in part.cause and cell_width(clean(with_place)) <= PART_ROOM
+    return with_place if has_place else name
 
 
 def _labelled(label: str, text: str, width: int, style: str = "none") -> list[Line]:

@@ -27,7 +27,7 @@ LEAST_HOLDER_PERCENT = 1.0
 NOT_ALLOCATED = ("cache", "fragmentation")
 """Categories of `memory_peak` that are reserved and not allocated."""
 MAX_CATEGORIES = 9
-MAX_KERNELS = 5
+MAX_KERNELS = 4
 MAX_KERNEL_LINES = 9
 MAX_NAME_LINES = 3
 NARROW = 70

@@ -89,7 +89,11 @@ def save(name: str, report: FinishedReport) -> None:
         for table in report.tables.values()
     ]
     head = _Head(report.facts, report.answer, report.table_names, report.raw_names, heads, report.lacking)
-    entries.save(name, msgspec.json.encode(head), {table.name: table.frame for table in report.tables.values()})
+    try:
+        text = msgspec.json.encode(head)
+    except UnicodeEncodeError:  # a name of a file or an event that is not text
+        return
+    entries.save(name, text, {table.name: table.frame for table in report.tables.values()})
 
 
 def _texts(column: Column) -> tuple[str, str, str]:

@@ -15,6 +15,7 @@ from warplens.model.answer import Answer
 from warplens.model.clock import ESTIMATED
 from warplens.model.finding import answered, findings_table, ranked
 from warplens.model.notebook import shown
+from warplens.model.quality import notes_of
 from warplens.model.table_entry import TableEntry
 from warplens.profiles.unknown_table import unknown_table
 from warplens_run.base.errors import UsageError, WarplensError
@@ -109,14 +110,21 @@ class TablesOnDemand:
         findings = tuple(answered(finding, None, ESTIMATED) for finding in ranked(self.findings()))
         opened = (self._short_source, *self._headline())
         text, certainty = self._conclusion()
-        return Answer(self.kind, opened, text, certainty, findings=findings, limits=self._limits(), next=self._next())
+        warnings, limits = notes_of(self.table("quality")) if "quality" in self.report_names else ((), ())
+        return Answer(
+            self.kind,
+            opened,
+            text,
+            certainty,
+            findings=findings,
+            warnings=warnings,
+            limits=limits,
+            next=self._next(),
+        )
 
     def _conclusion(self) -> tuple[str, str]:
         """The verdict, and how sure it is: a word of `CERTAINTIES`."""
         raise NotImplementedError
-
-    def _limits(self) -> tuple[str, ...]:
-        return tuple(self.table("quality").frame["message"].to_list()) if "quality" in self.report_names else ()
 
     def _headline(self) -> tuple[str, ...]:
         """What it is, in a few parts."""
