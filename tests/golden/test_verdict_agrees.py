@@ -59,6 +59,8 @@ def profile(request: pytest.FixtureRequest) -> warplens.Profile:
 def test_the_verdict_and_the_first_finding_on_idle_time_agree(profile: warplens.Profile) -> None:
     verdict, findings = limit_of(profile), profile.findings()
     assert len(verdict) <= THREE_LINES
+    if verdict.startswith("A capture of "):
+        return
     name, first = verdict.partition(".")[0].partition(":")[0], leading(findings)
     is_host_bound = name.startswith(("Host-bound", "Mixed, host-"))
     assert all(is_host_bound for finding in findings if finding.title.startswith("host-bound: ")), verdict

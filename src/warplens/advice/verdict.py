@@ -186,7 +186,8 @@ def _taking(part: Part) -> str:
 def _named(part: Part) -> str:
     """What the host does and where, in the words of the table."""
     cause = part.cause.removeprefix("host: ")
-    return f"{cause} ({part.place})" if part.place and part.place != cause else cause
+    place = part.place.rpartition("/")[2]
+    return f"{cause} ({place})" if place and place.strip("()") not in cause else cause
 
 
 def _largest(parts: Sequence[Part], holds: Callable[[Part], bool]) -> Part | None:
