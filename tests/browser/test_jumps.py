@@ -72,9 +72,9 @@ def test_the_head_has_the_step_in_numbers_which_lead_to_their_tables(written: Wr
     page = look(written(EAGER))
     labels = page.page.locator(".tile span:first-child").all_inner_texts()
     assert labels == [
-        "Step without profiler", "Bound", "GPU busy", "MFU",
+        "Step", "Bound", "GPU busy", "MFU",
     ]  # fmt: skip
-    assert "shares of the step without the profiler" in page.page.locator("#findings .body > p.quiet").inner_text()
+    assert "Gains are of one step: " in page.page.locator("#findings .body > p.quiet").inner_text()
     page.page.locator(".tile", has_text="Bound").click()
     assert page.js("() => warplens.store.get('table')") == "bounds"
     assert page.js(IN_SIGHT, "tables")

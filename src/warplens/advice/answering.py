@@ -49,6 +49,7 @@ def answer_of_trace(
         opened=opened,
         verdict=" ".join(filter(None, (first, serving_sentence(tables), said.text))),
         certainty=said.certainty,
+        bound=said.bound,
         clock=clock,
         parts=tuple(parts),
         savings=saved,

@@ -54,6 +54,8 @@ WITHOUT_GPU: Final = {
 class Verdict(NamedTuple):
     text: str
     certainty: str
+    bound: str = ""
+    """What limits the step in a word or two; empty where that is not known."""
 
 
 def verdict(
@@ -75,8 +77,9 @@ def verdict(
         return _as_recorded(clock, parts)
     text = _by_bounds(clock, parts, bounds, {saving.of: saving.at_most_ms for saving in saved})
     if text.startswith("Cannot tell"):
-        return Verdict(text, CANNOT_TELL)
-    return Verdict(text, ESTIMATED if clock.source == ESTIMATED else SIMULATED)
+        return Verdict(text, CANNOT_TELL, "Close: GPU and host")
+    certainty = ESTIMATED if clock.source == ESTIMATED else SIMULATED
+    return Verdict(text, certainty, text.partition(".")[0].partition(":")[0])
 
 
 def bound_name(limiting: Sequence[str]) -> str:

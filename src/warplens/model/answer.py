@@ -71,6 +71,8 @@ class Answer:
     """Two short sentences at most."""
     certainty: str = MEASURED
     """Of the verdict."""
+    bound: str = ""
+    """What limits the step in a word or two; empty where that is not known."""
     clock: Clock | None = None
     parts: tuple[Part, ...] = ()
     """Where one step goes; they add up to the clock."""

@@ -58,9 +58,9 @@ def gains_base(clock: Clock) -> str:
 def _times(answer: Answer, clock: Clock) -> Iterator[Tile]:
     recorded = f"{clock.source} · {clock.of_step(clock.recorded_ms)} recorded"
     yield Tile(clock.whole.capitalize(), clock.amount, recorded, SOURCES[clock.source], "step_time")
-    if answer.savings:
+    if answer.savings and answer.bound:
         savings = " · ".join(f"{saving.of} {_saving(clock, saving.at_most_ms)}" for saving in answer.savings[:2])
-        yield Tile("Bound", answer.verdict.partition(".")[0].partition(":")[0], savings, BOUND, "bounds")
+        yield Tile("Bound", answer.bound, savings, BOUND, "bounds")
     busy = [part for part in answer.parts if part.part not in HOST_SIDE]
     percent, ms = sum(part.percent for part in busy), sum(part.time_ms for part in busy)
     yield Tile("GPU busy", f"{percent:.1f} %", f"{clock.of_step(ms)} of the {clock.whole}", BUSY, "breakdown")

@@ -13,7 +13,7 @@ export function breakdown(app: App): HTMLElement | null {
   const rest = parts.slice(SHOWN);
   const more = rest.length > 0 && h("li", { class: "quiet", text: `${rest.length} more in the table breakdown` });
   const list = h("ol", { class: "parts" }, ...parts.slice(0, SHOWN).map((part) => line(app, part)), more);
-  return h("section", { class: "step-parts", attrs: { "aria-label": "Where one step goes" } }, bar, list);
+  return h("div", { class: "step-parts", attrs: { role: "group", "aria-label": "Where one step goes" } }, bar, list);
 }
 
 function segment(app: App, part: StepPart): HTMLElement {
