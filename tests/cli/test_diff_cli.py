@@ -64,7 +64,7 @@ def test_the_screen_begins_with_the_verdict_and_says_what_was_compared(
     printed: Printed, pair: tuple[Path, Path]
 ) -> None:
     lines = printed(*pair).splitlines()
-    assert lines[0].startswith("verdict   B is 2.69× faster: 0.95 → 0.35 ms per unprofiled step (estimated). ")
+    assert lines[0].startswith("verdict   B is 2.68× faster: 0.96 → 0.36 ms per unprofiled step (estimated). ")
     labels = [line.split()[0] for line in lines if line and not line.startswith(" ")]
     assert labels[:6] == ["verdict", "A", "B", "matched", "times", "noise"]
     assert "100 % of A's and 100 % of B's GPU time" in "\n".join(lines)
@@ -124,7 +124,7 @@ def test_every_output_holds_every_table(pair: tuple[Path, Path], tmp_path: Path)
     document = json.loads((tmp_path / "d.json").read_text())
     assert set(document["tables"]) == set(DIFF_TABLE_NAMES)
     assert (tmp_path / "d.xlsx").read_bytes().startswith(b"PK")
-    assert "2.69× faster" in (tmp_path / "d.md").read_text()
+    assert "2.68× faster" in (tmp_path / "d.md").read_text()
     with (tmp_path / "t" / "diff_ops.csv").open() as stream:
         (row,) = csv.DictReader(stream)
     assert (row["op"], float(row["a_us"]), float(row["b_us"])) == ("aten::mm", 900.5, 300.5)

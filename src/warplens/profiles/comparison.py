@@ -68,7 +68,7 @@ class Comparison(TablesOnDemand):
     >>> eager, compiled = (f"samples/kineto/gpt2_train_{how}.json.gz" for how in ("step", "compiled"))
     >>> comparison = warplens.diff(eager, compiled)
     >>> comparison.verdict().partition(":")[0]
-    'B is 4.11× faster'
+    'B is 4.18× faster'
     """
 
     contains = "a comparison"

@@ -58,7 +58,7 @@ class Profile(TablesOnDemand):
     >>> import warplens
     >>> profile = warplens.open("samples/kineto/gpt2_train_step.json.gz")
     >>> profile.verdict().partition(";")[0]
-    'GPU-bound. GEMM takes 21.5 of 66.0 ms a step (64.3 to 67.9, estimated)'
+    'GPU-bound. GEMM takes 21.5 of 66.9 ms a step (61.5 to 70.7, estimated)'
     >>> profile.sql("select kernel_category from kernel_categories where percent > 30").to_dicts()
     [{'kernel_category': 'GEMM'}]
     """
