@@ -355,7 +355,7 @@ def test_the_recordings_cost_is_fitted_to_the_measured_step_unless_one_is_given(
     given = warplens.open(tmp_path / "measured", cache=False, step_ms=35.0)
     assert isinstance(given, warplens.Profile)
     assert recording_cost(given.workspace).origin == "so the simulated step takes the given time"
-    assert recording_cost(given.workspace).per_op_ns == pytest.approx(cost.per_op_ns)
+    assert recording_cost(given.workspace).share == pytest.approx(cost.share)
 
 
 @pytest.mark.parametrize("text", [

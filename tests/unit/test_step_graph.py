@@ -77,7 +77,7 @@ def test_the_critical_path_is_one_chain_from_the_first_moment_to_the_last(path: 
     if not has_graph(profile.workspace):
         pytest.skip("no launches recorded")
     own = graph(profile)
-    lags = plain_lags(own, recording_cost(profile.workspace).per_op_ns)
+    lags = plain_lags(own, recording_cost(profile.workspace).share)
     times = simulate(own, lag_ns=lags)
     path_of = path_nodes(own, times, lags)
     assert path_of[-1].node == int(np.argmax(times))
@@ -253,12 +253,12 @@ def test_bounds_say_whether_a_faster_host_or_a_faster_gpu_would_help() -> None:
 
 def test_a_time_that_no_host_could_reach_is_not_fitted(opened: Opened) -> None:
     own = graph(opened(steps_of([400, 400, 400], work_us=300)))
-    assumed = RecordingCost(2_000.0, 1_000.0, 3_000.0, "assumed")
+    assumed = RecordingCost(0.5, 0.3, 0.6, "assumed")
     too_short = fitted_cost(own, assumed, 100_000)
-    assert (too_short.per_op_ns, too_short.origin) == (2_000.0, f"assumed; {NOT_DECIDED}")
+    assert (too_short.share, too_short.origin) == (0.5, f"assumed; {NOT_DECIDED}")
     longer = fitted_cost(own, assumed, 500_000)
-    assert longer.per_op_ns < 0
-    assert step_ns(own, simulate(own, lag_ns=plain_lags(own, longer.per_op_ns))) == pytest.approx(500_000, rel=0.01)
+    assert longer.share < 0
+    assert step_ns(own, simulate(own, lag_ns=plain_lags(own, longer.share))) == pytest.approx(500_000, rel=0.01)
 
 
 def test_without_launches_there_is_no_graph(opened: Opened) -> None:

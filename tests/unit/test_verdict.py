@@ -178,10 +178,10 @@ def step_note(profile: warplens.Profile) -> str:
 
 
 def slowed(count: int = 5) -> list[Event]:
-    """Steps of 10 ms with many short ops: recording them takes part of that."""
+    """Steps of 10 ms, nearly all of it in short ops: recording them takes part of that."""
     steps = repeated(host=10_000, gpu=2000, count=count)
-    calls = [10_000 * number + 10 * at for number in range(count) for at in range(300)]
-    return steps + [event for at in calls for event in (op("aten::t", at, 3), op("aten::view", at + 1, 1))]
+    calls = [10_000 * number + 10 * at for number in range(count) for at in range(950)]
+    return steps + [event for at in calls for event in (op("aten::t", at, 9), op("aten::view", at + 1, 7))]
 
 
 def test_summary_and_quality_show_the_plain_and_the_recorded_step_and_where_the_former_is_from(opened: Opened) -> None:

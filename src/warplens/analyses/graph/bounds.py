@@ -108,8 +108,8 @@ def step_bounds(work: Workspace) -> StepBounds:
     fast_host_ns = simulated_ns(None, np.where(graph.edge_kind == LAUNCH, 0.0, latency_ns))
     # Plain, fast GPU, fast host, free communication: as expected, and with a slow and a fast host.
     times: list[Floats] = []
-    for per_op_ns in (cost.per_op_ns, cost.low_ns, cost.high_ns):
-        host_ns = plain_host(graph, per_op_ns)
+    for share in (cost.share, cost.low, cost.high):
+        host_ns = plain_host(graph, share)
         lags = latency_ns + host_ns
         plain_ns = simulated_ns(None, lags) if times else _simulated_step_ns(work)
         free_ns = simulated_ns(without_communication, lags) if is_communication.any() else plain_ns
@@ -117,7 +117,7 @@ def step_bounds(work: Workspace) -> StepBounds:
         to_known = known_ns / plain_ns if known_ns else 1.0
         times.append(np.array([plain_ns, fast_gpu_ns, fast_host_ns, free_ns]) * to_known / 1e6)
     plain_ms, fast_gpu_ms, fast_host_ms, free_communication_ms = times[0].tolist()
-    without_waits = np.where(is_wait, -np.inf, latency_ns + plain_host(graph, cost.per_op_ns))
+    without_waits = np.where(is_wait, -np.inf, latency_ns + plain_host(graph, cost.share))
     saves_ms = np.stack([each[0] - each for each in times])
     _, *savings = map(Saving, saves_ms.min(axis=0).tolist(), saves_ms.max(axis=0).tolist())
     drift = 0.0 if known_ns else STEPS_DRIFT
@@ -158,7 +158,7 @@ def plain_step_ns(work: Workspace) -> float:
 @shared
 def _simulated_step_ns(work: Workspace) -> float:
     graph = graph_of(work)
-    return step_ns(graph, simulate(graph, lag_ns=plain_lags(graph, recording_cost(work).per_op_ns)))
+    return step_ns(graph, simulate(graph, lag_ns=plain_lags(graph, recording_cost(work).share)))
 
 
 @shared

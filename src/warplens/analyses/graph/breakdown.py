@@ -19,7 +19,7 @@ from warplens.analyses.graph.host_work import NO_NAME, HostWork, host_work
 from warplens.analyses.graph.idle_chains import ON_HOST, IdlePart, idle_parts
 from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
 from warplens.analyses.graph.records import MARK, Floats, StepGraph
-from warplens.analyses.graph.simulating import COUNTED_WITHOUT_FIRST, simulate
+from warplens.analyses.graph.simulating import COUNTED_WITHOUT_FIRST, simulate, step_ns
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.model.answer import Part
@@ -88,7 +88,7 @@ def step_parts(work: Workspace) -> tuple[Part, ...]:
     if not has_graph(work):
         return _parts_without_launches(work)
     graph = graph_of(work)
-    lags = plain_lags(graph, recording_cost(work).per_op_ns)
+    lags = plain_lags(graph, recording_cost(work).share)
     times = simulate(graph, lag_ns=lags)
     window = _window(graph, times)
     nodes = np.flatnonzero(graph.is_work)
@@ -134,7 +134,7 @@ def _of_step(parts: list[Part], step_ms: float) -> tuple[Part, ...]:
 
 def _window(graph: StepGraph, times: Floats) -> _Window:
     """The steps that `step_ns` takes the median of, from mark to mark or from last kernel to last kernel, whichever
-    goes slower; of one step from its mark to the end of all that it does; without steps everything."""
+    comes nearer to it; of one step from its mark to the end of all that it does; without steps everything."""
     marks = np.flatnonzero(graph.kind == MARK)
     if graph.is_run:
         starts = np.where(graph.is_work, times - graph.weight_ns, times)
@@ -147,8 +147,9 @@ def _window(graph: StepGraph, times: Floats) -> _Window:
         return _Window(float(on_host[0]), float(max(on_host[1], ends[0])), 1)
     first = 1 if len(steps) >= COUNTED_WITHOUT_FIRST else 0
     by_host, by_gpu = on_host[first:], ends[max(0, first - 1) :] if first else ends
-    slower = by_host if np.median(np.diff(by_host)) >= np.median(np.diff(by_gpu)) else by_gpu
-    return _Window(float(slower[0]), float(slower[-1]), len(slower) - 1)
+    usual_ns = step_ns(graph, times)
+    nearer = min(by_host, by_gpu, key=lambda bounds: abs(float(np.median(np.diff(bounds))) - usual_ns))
+    return _Window(float(nearer[0]), float(nearer[-1]), len(nearer) - 1)
 
 
 def _gpu_time(work: Workspace, rows: Ints, start_ns: Floats, end_ns: Floats, window: _Window) -> _GpuTime:

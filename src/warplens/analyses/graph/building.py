@@ -15,7 +15,7 @@ from warplens.analyses.graph.gpu_order import GpuOrder, gpu_order
 from warplens.analyses.graph.host_points import HostPoints, MarkedSteps, host_points
 from warplens.analyses.graph.host_waits import HostWaits, calls_that_matter, host_waits
 from warplens.analyses.graph.light_pass import light_pass
-from warplens.analyses.graph.recorded_load import WEIGHT, RecordedLoad
+from warplens.analyses.graph.recorded_load import RecordedLoad
 from warplens.analyses.graph.records import (
     EARLIER,
     HANDOVER,
@@ -43,8 +43,6 @@ MOST_EVENTS: Final = 10_000
 
 MOST_IN_A_MOMENT: Final = 50
 """Nodes of a chain that takes no time; what would be later in a longer one loses its edge."""
-CALL_BEGUN: Final = WEIGHT["runtime"] / 2
-"""What of the cost of recording a call comes before its launch takes effect."""
 PROFILER_FRAME: Final = re.compile(r"(?:.*/)?torch/profiler/profiler\.py\(")
 NO_GRAPH: Final = "no GPU event of the trace has a recorded launch"
 
@@ -90,10 +88,11 @@ def step_graph(trace: Trace, steps: Ints) -> StepGraph:
     first_return = len(points.row)
     first_work = first_return + len(waits.calls)
     first_rest = first_work + len(gpu.row)
+    load = RecordedLoad(trace)
     edges = _joined([
-        *_host_edges(points, waits, first_return, RecordedLoad(trace)),
+        *_host_edges(points, waits, first_return, load),
         _wait_edges(waits, first_return, first_work),
-        *_work_edges(gpu, _moments_of_graph(trace, points), launched_by, first_work),
+        *_work_edges(gpu, _moments_of_graph(trace, points), launched_by, first_work, load),
     ])  # fmt: skip
     edges = _with_split_copies(edges, waits, first_return, first_work, first_rest)
     ends = gpu.end_ns.copy()
@@ -189,14 +188,14 @@ class _Edges(msgspec.Struct, frozen=True):
     target: Ints
     lag_ns: Floats
     host_ns: Floats
-    records: Floats
+    ops_ns: Floats
     kind: Ints
 
     def __getitem__(self, chosen: Bools | Ints) -> _Edges:
         return _Edges(*(getattr(self, name)[chosen] for name in _COLUMNS))
 
 
-_COLUMNS: Final = ("source", "target", "lag_ns", "host_ns", "records", "kind")
+_COLUMNS: Final = ("source", "target", "lag_ns", "host_ns", "ops_ns", "kind")
 
 
 def _edges(
@@ -205,12 +204,12 @@ def _edges(
     lag_ns: Floats | Ints,
     kind: int,
     host_ns: Floats | None = None,
-    records: Floats | float = 0.0,
+    ops_ns: Floats | float = 0.0,
 ) -> _Edges:
     """Edges of one kind; on the host all of the lag is the host's."""
     lag = lag_ns.astype(float)
     host = host_ns if host_ns is not None else lag if kind in (HOST, HANDOVER) else np.zeros(len(lag))
-    return _Edges(source, target, lag, host, np.broadcast_to(records, lag.shape), np.full(len(source), kind))
+    return _Edges(source, target, lag, host, np.broadcast_to(ops_ns, lag.shape), np.full(len(source), kind))
 
 
 def _joined(parts: list[_Edges]) -> _Edges:
@@ -221,7 +220,9 @@ def _host_edges(points: HostPoints, waits: HostWaits, first_return: int, load: R
     """From each point to the next, and from a call that waits to its own return."""
     returned = np.full(len(points.row), NONE, np.int64)
     returned[waits.calls] = first_return + np.arange(len(waits.calls))
-    edges = [_edges(waits.calls, returned[waits.calls], waits.own_ns, HOST, records=WEIGHT["runtime"])]
+    called = points.start_ns[waits.calls]
+    in_ops = load.between(points.lane[waits.calls], called, called + waits.own_ns.astype(np.int64))
+    edges = [_edges(waits.calls, returned[waits.calls], waits.own_ns, HOST, ops_ns=in_ops)]
     for kind, chosen in ((HOST, ~points.is_handover), (HANDOVER, points.is_handover)):
         target = np.flatnonzero(chosen & (points.before != NONE))
         before = points.before[target]
@@ -229,10 +230,10 @@ def _host_edges(points: HostPoints, waits: HostWaits, first_return: int, load: R
         since = np.where(has_return, points.end_ns[before], points.start_ns[before])
         source = np.where(has_return, returned[before], before)
         begin, end = since, points.start_ns[target]
-        records = load.between(points.lane[target], begin, end)
+        ops_ns = load.between(points.lane[target], begin, end)
         if kind == HANDOVER:
-            records += load.between(points.lane[before], begin, end)
-        edges.append(_edges(source, target, end - begin, kind, records=records))
+            ops_ns += load.between(points.lane[before], begin, end)
+        edges.append(_edges(source, target, end - begin, kind, ops_ns=ops_ns))
     return edges
 
 
@@ -247,13 +248,15 @@ def _moments_of_graph(trace: Trace, points: HostPoints) -> Ints:
     return np.where(frames_run, np.iinfo(np.int64).max, points.start_ns)
 
 
-def _work_edges(gpu: GpuOrder, begun_ns: Ints, launched_by: Ints, first_work: int) -> list[_Edges]:
+def _work_edges(gpu: GpuOrder, begun_ns: Ints, launched_by: Ints, first_work: int, load: RecordedLoad) -> list[_Edges]:
     """`begun_ns`: when the host's points are."""
     work = first_work + np.arange(len(gpu.row))
     launched, follows, waits = launched_by != NONE, gpu.previous != NONE, gpu.waits
-    in_call = gpu.launch_host_ns[launched]
+    in_call, call = gpu.launch_host_ns[launched], gpu.launch[launched]
+    called = load.trace.ints("start_ns")[call]
+    in_ops = load.between(load.trace.ints("lane")[call], called, called + in_call.astype(np.int64))
     return [
-        _edges(launched_by[launched], work[launched], gpu.launch_lag_ns[launched], LAUNCH, in_call, CALL_BEGUN),
+        _edges(launched_by[launched], work[launched], gpu.launch_lag_ns[launched], LAUNCH, in_call, in_ops),
         _edges(first_work + gpu.previous[follows], work[follows], gpu.previous_lag_ns[follows], STREAM),
         _edges(first_work + waits.awaited, first_work + waits.event, waits.lag_ns, WAIT),
         _earlier_edges(gpu, begun_ns, ~launched & ~follows, first_work),
@@ -328,7 +331,7 @@ def _ordered(
         source=source,
         lag_ns=lag,
         host_ns=np.clip(edges.host_ns, 0.0, np.maximum(lag, 0.0)),
-        records=edges.records,
+        ops_ns=edges.ops_ns,
         edge_kind=edges.kind,
         fetches_ns=fetches_ns,
         is_earlier=is_earlier[order],

@@ -29,7 +29,7 @@ def corrected_trace(work: Workspace) -> Trace:
         raise WarplensError(f"times cannot be corrected: {NO_GRAPH}")
     graph = _graph_of_all(work)
     cost = recording_cost(work)
-    times = simulate(graph, lag_ns=plain_lags(graph, cost.per_op_ns))
+    times = simulate(graph, lag_ns=plain_lags(graph, cost.share))
     clock = _Clock(trace, graph, times)
     begin = trace.ints("start_ns").astype(float)
     end = begin + trace.ints("dur_ns")

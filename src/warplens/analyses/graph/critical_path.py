@@ -76,7 +76,7 @@ class _Segment(NamedTuple):
 def path_segments(work: Workspace) -> PathSegments:
     """The segments of a trace that has a graph; times are whole nanoseconds, as recorded ones are."""
     graph = graph_of(work)
-    lags = plain_lags(graph, recording_cost(work).per_op_ns)
+    lags = plain_lags(graph, recording_cost(work).share)
     times = simulate(graph, lag_ns=lags)
     path = path_nodes(graph, times, lags)
     segments = _segments(graph, path, lags)

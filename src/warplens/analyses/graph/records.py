@@ -57,8 +57,8 @@ class StepGraph(msgspec.Struct, frozen=True, dict=True):
     lag_ns: Floats
     host_ns: Floats
     """Per edge: the part of its lag in which the host was busy; the rest is latency of the GPU and its driver."""
-    records: Floats
-    """Per edge: what was recorded in the host's part, in ops; a call or a frame counts as a part of one."""
+    ops_ns: Floats
+    """Per edge: how much of the host's part is inside recorded ops; what Python frames in it cost is added."""
     edge_kind: Ints
     fetches_ns: Union
     """When ops run that fetch a value to the host and wait for it."""

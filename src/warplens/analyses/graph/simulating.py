@@ -82,10 +82,11 @@ def _simulate_all(graph: StepGraph, weights: Floats, lags: Floats, times: Floats
 
 
 def step_ns(graph: StepGraph, times: Floats) -> float:
-    """The time from one step to the next, on the host or on the GPU, whichever goes slower; without steps, of all.
+    """The time from the end of one step to that of the next, when host and GPU are done with it; without steps, of all.
 
-    The median over the steps. Where the host runs ahead of the GPU, its marks come faster than steps are done. The
-    time in which the first step waits for work that was launched before it does not count.
+    The median over the steps. Where the host runs ahead of the GPU, its marks come faster than steps are done, and a
+    step that synchronises waits for those before it too. The time in which the first step waits for work that was
+    launched before it does not count.
     """
     return float(steps_ns(graph, times[:, None])[0])
 
@@ -123,13 +124,12 @@ def _lengths_ns(graph: StepGraph, times: Floats, *, has_waits: bool) -> Floats:
         free = free_ns(graph, times, begin)
         on_host[0] -= np.minimum(waited_ns(graph, times), free - begin)
         begin = free
-    if len(on_host) == 1:
-        longer: Floats = np.maximum(on_host[0], ends[0] - begin)
-        return longer
+    lengths = np.diff(np.maximum(times[marks[1:]], ends), axis=0)
     # The first step may have begun with an empty queue, or before all of it was recorded.
-    lengths = (on_host, np.diff(ends, axis=0))
-    usual = [np.median(each[len(each) >= COUNTED_WITHOUT_FIRST :], axis=0) for each in lengths]
-    return np.maximum(*usual)
+    if len(on_host) < COUNTED_WITHOUT_FIRST:
+        lengths = np.concatenate([np.maximum(on_host[0], ends[0] - begin)[None], lengths])
+    usual: Floats = np.median(lengths, axis=0)
+    return usual
 
 
 def _last_work(graph: StepGraph, times: Floats, steps: Ints) -> Floats:

@@ -24,11 +24,11 @@ class StepExcess(msgspec.Struct, frozen=True):
     all_ms: float
 
 
-def step_excess(graph: StepGraph, steps: Collection[int], per_op_ns: float = 0.0) -> StepExcess:
+def step_excess(graph: StepGraph, steps: Collection[int], share: float = 0.0) -> StepExcess:
     """With what recording costs taken off the host's time; by default as recorded."""
     own = replace(graph, light_host_ns=None)
     # A cost below 0 fits a known step time that is a mean with the slow steps in it: it would lengthen them again.
-    times = simulate(own, lag_ns=plain_lags(own, max(0.0, per_op_ns)))
+    times = simulate(own, lag_ns=plain_lags(own, max(0.0, share)))
     lengths = _lengths_ns(own, times)
     usual_ns = float(np.median(list(lengths.values()))) if lengths else 0.0
     excess_ns = sum(length - usual_ns for step, length in lengths.items() if step in steps)

@@ -16,7 +16,7 @@ from warplens.model.edits import StepChange
 def subset_steps_ms(model: StepModel, changes: Sequence[StepChange]) -> tuple[float, ...]:
     """Time of the step per subset; bit n of the subset's number says whether it has `changes[n]`."""
     graph = model.graph
-    unchanged = EditedGraph(graph, model.members, plain_host(graph, model.cost.per_op_ns), model.known)
+    unchanged = EditedGraph(graph, model.members, plain_host(graph, model.cost.share), model.known)
     steps_ms = np.zeros(1 << len(changes))
     variants = _variants(unchanged, changes, 0, 0)
     while batch := list(islice(variants, AT_ONCE)):

@@ -69,7 +69,7 @@ class StepModel(msgspec.Struct, frozen=True, eq=False):
         """What slow steps take more than the others without the profiler, over what they do as recorded; and the same
         of its share of all steps."""
         cost = self.cost if self.cost_without_light is None else self.cost_without_light()
-        recorded, plain = (step_excess(self.graph, steps, per_op_ns) for per_op_ns in (0.0, cost.per_op_ns))
+        recorded, plain = (step_excess(self.graph, steps, share) for share in (0.0, cost.share))
         if recorded.excess_ms <= 0 or plain.all_ms <= 0:
             return 1.0, 1.0
         kept = max(0.0, plain.excess_ms) / recorded.excess_ms
@@ -88,8 +88,8 @@ class StepModel(msgspec.Struct, frozen=True, eq=False):
         if not any(change.edits for changes in sets for change in changes):
             return [Gain(self.step_ms, 0.0, 0.0, 0.0)] * len(sets)
         cost = self.cost
-        per_op = [cost.per_op_ns, cost.high_ns, cost.low_ns]
-        variants: list[tuple[Sequence[Edit], float]] = [((), cost.high_ns), ((), cost.low_ns)]
+        per_op = [cost.share, cost.high, cost.low]
+        variants: list[tuple[Sequence[Edit], float]] = [((), cost.high), ((), cost.low)]
         for changes in sets:
             pairs = [(edit, change) for change in changes for edit in change.edits]
             edits = [edit for edit, _ in pairs]
@@ -115,7 +115,7 @@ class StepModel(msgspec.Struct, frozen=True, eq=False):
     def changed_ms(self, changes: Iterable[StepChange]) -> float:
         """The step without the profiler, with changes."""
         return (
-            self._edited([edit for change in changes for edit in change.edits], self.cost.per_op_ns).step_ns()
+            self._edited([edit for change in changes for edit in change.edits], self.cost.share).step_ns()
             * self.calibration
             / 1e6
         )
@@ -130,10 +130,10 @@ class StepModel(msgspec.Struct, frozen=True, eq=False):
             steps += (steps_of(self.graph, edited) * self.calibration / 1e6).tolist()
         return steps
 
-    def _edited(self, edits: Sequence[Edit], per_op_ns: float) -> EditedGraph:
-        if per_op_ns not in self.plain_hosts:
-            self.plain_hosts[per_op_ns] = plain_host(self.graph, per_op_ns)
-        edited = EditedGraph(self.graph, self.members, self.plain_hosts[per_op_ns], self.known)
+    def _edited(self, edits: Sequence[Edit], share: float) -> EditedGraph:
+        if share not in self.plain_hosts:
+            self.plain_hosts[share] = plain_host(self.graph, share)
+        edited = EditedGraph(self.graph, self.members, self.plain_hosts[share], self.known)
         for edit in edits:
             edited.apply(edit)
         return edited
