@@ -21,6 +21,10 @@ INFRASTRUCTURE = LazyPattern(
     r"|(?:.*/)?(?:warplens_run/|warplens/(?:capture|cli)/|warplens/__main__\.py\()|jax_backend\.py\("
     r"|(?:session|steps|scopes|windows)\.py\(\d+\): (?:step|mark|_pass_on|__enter__|__exit__|_enter|_exit|is_open)$"
     r"|(?:.*/)?(?:contextlib|functools|threading|dataclasses|typing|abc|enum|copy|inspect|weakref)\.py\("
+    # What user code computes with: the line that calls it says more than the line in it.
+    r"|(?:.*(?:site|dist)-packages/)?(?:numpy/|PIL/|typing_extensions\.py\()"
+    r"|(?:.*/lib/python3[.\d]*/)?(?:collections|json|logging|multiprocessing|importlib)/"
+    r"|(?:.*/lib/python3[.\d]*/)?(?:pathlib|posixpath|genericpath|random|pickle|tempfile|shutil|subprocess|warnings)\.py\("
 )
 """Frames that no user would call their own line."""
 

@@ -12,12 +12,14 @@ from warplens.analyses.graph.idle_chains import IdlePart
 from warplens.analyses.graph.records import Floats
 from warplens.analyses.shared import shared
 from warplens.analyses.time.gaps import ALLOCATION, DATA_LOADING, LOADING
-from warplens.analyses.time.host_activity import SYNC_CALL, matching_names
+from warplens.analyses.time.host_activity import SYNC_CALL, matching_names, pieces_of
 from warplens.analyses.time.phases import MARKS
 from warplens.analyses.work.modules import lines_around, modules_around, user_frames
 from warplens.analyses.work.places import pattern_of
 from warplens.analyses.workspace import Workspace
-from warplens.model.kinds import CODE, NESTED, NONE
+from warplens.model.arrays import numbered
+from warplens.model.intervals import union
+from warplens.model.kinds import CODE, NONE
 from warplens.model.trace import Bools, Ints
 from warplens.passes.climb import climb
 
@@ -96,24 +98,18 @@ def _autograd_lanes(work: Workspace) -> frozenset[int]:
 
 
 def _own_times(work: Workspace, lane: int, parts: Sequence[IdlePart]) -> tuple[Ints, Floats]:
-    """Events of a thread that run in these stretches, and the time of each there without the events inside it."""
-    trace = work.trace
-    events = trace.rows_of(*NESTED)
-    events = events[trace.ints("lane")[events] == lane]
-    start, parent = trace.ints("start_ns"), trace.ints("parent")
-    end = start + trace.ints("dur_ns")
+    """Events of a thread that run in these stretches, and the time in which each is the innermost one there."""
     own = sorted(parts, key=lambda part: part.recorded_start_ns)
     moments = np.array([(part.recorded_start_ns, part.recorded_end_ns) for part in own]).ravel()
     moments = np.maximum.accumulate(moments)
     passed = np.repeat(np.cumsum([0.0, *(part.time_ns for part in own)]), 2)[1:-1]
-    events = events[(end[events] > moments[0]) & (start[events] < moments[-1])]
-    covered = np.zeros(len(trace) + 1)
-    covered[events] = np.interp(end[events], moments, passed) - np.interp(start[events], moments, passed)
-    events = events[covered[events] > 0]
-    inside = np.zeros(len(trace) + 1)
-    np.add.at(inside, parent[events], covered[events])  # of the outermost: the last, which is no event
-    own_ns = np.maximum(0.0, covered[events] - inside[events])
-    return events[own_ns > 0], own_ns[own_ns > 0]
+    rounded = np.rint(moments).astype(np.int64)
+    pieces = pieces_of(work.trace, lane, union(rounded[::2], rounded[1::2]))
+    covered = np.interp(pieces.end_ns, moments, passed) - np.interp(pieces.start_ns, moments, passed)
+    is_known = (pieces.row != NONE) & (covered > 0)
+    rows, row_of = numbered(pieces.row[is_known])
+    own_ns: Floats = np.bincount(row_of, covered[is_known], len(rows)).astype(float)
+    return rows, own_ns
 
 
 def _causes(work: Workspace, rows: Ints) -> list[str]:
