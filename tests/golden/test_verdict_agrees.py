@@ -15,7 +15,7 @@ LAUNCHES = ("WL101", "WL104", "WL107")
 SETUP = ("WL108",)
 BETWEEN = ("WL304", "WL601")
 """Gaps between graphs and between passes, whatever the host does in them."""
-OF_THE_HOST = (*LAUNCHES, *SETUP, "WL301", "WL303", *BETWEEN)
+OF_THE_HOST = (*LAUNCHES, *SETUP, "WL301", "WL303", "WL306", *BETWEEN)
 IDLE = (*OF_THE_HOST, "WL109")
 ALWAYS_SHOWN = ("WL103", "WL901")
 """Findings without a gain of their own."""

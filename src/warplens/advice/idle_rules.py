@@ -19,13 +19,18 @@ from warplens.analyses.work.places import pattern_of, place_text
 from warplens.model.edits import CaptureGraph, Edit, RemoveHostTime, RemoveWaits
 from warplens.model.finding import Evidence, Finding
 from warplens.model.idle_causes import SHORT_GAPS, UNKNOWN
+from warplens.model.intervals import covered_until
 from warplens.model.records import records
 from warplens.model.targets import RangeTarget, RowsTarget, Target
-from warplens_run.base.units import format_count, plural
+from warplens_run.base.units import format_count, format_short_ms, plural
 
 MOST_PLACES: Final = 3
 LEAST_SHARE: Final = 5.0
 """In percent of the launches: what makes fewer is not named."""
+MOST_ROWS: Final = 5
+ESTIMATED: Final = "; low confidence: what recording its Python frames cost is estimated"
+OF_HOST_CODE: Final = ("launch", "sync")
+"""Kinds of gaps that may be due to host code that launches nothing."""
 LOADER_MARK: Final = "enumerate(DataLoader)"
 PLACE: Final = (
     pl.when(pl.col("host_frame") != "")
@@ -40,9 +45,11 @@ PLACE: Final = (
 
 
 def gaps_of(figures: TraceFigures, kind: str) -> pl.DataFrame:
-    """The gaps of one kind, without those that WL208 or WL601 count."""
+    """The gaps of one kind, without those that WL208, WL306 or WL601 count."""
     counted_elsewhere = figures.findings_of(many_launch_optimizer)
     gaps = (figures.gaps_outside_optimizer if counted_elsewhere else figures.gaps).of(kind)
+    if kind in OF_HOST_CODE and figures.findings_of(host_code):
+        gaps = _without_host_code(figures, gaps)
     passes = figures.passes
     if passes is None or not figures.findings_of(gaps_between_passes):
         return gaps
@@ -50,6 +57,15 @@ def gaps_of(figures: TraceFigures, kind: str) -> pl.DataFrame:
     counted = passes.filter(pl.col("gap_ms") > 0).select(begins).unique()
     own = gaps.with_columns(pl.col("start_ms").round(3).alias("begins"))
     return own.join(counted, on="begins", how="anti", maintain_order="left").drop("begins")
+
+
+def _without_host_code(figures: TraceFigures, gaps: pl.DataFrame) -> pl.DataFrame:
+    """Those of which host code that launches nothing takes less than half."""
+    assert figures.host_code is not None
+    begin = (1e6 * gaps["start_ms"]).round().cast(pl.Int64).to_numpy()
+    length = (1e3 * gaps["gap_us"]).round().cast(pl.Int64).to_numpy()
+    code = figures.host_code.as_union
+    return gaps.filter(2 * (covered_until(code, begin + length) - covered_until(code, begin)) < length)
 
 
 is_stall = pl.col("gap_us") >= LONG_GAP_US
@@ -373,6 +389,43 @@ def graph_replays(figures: TraceFigures) -> Iterator[Finding]:
 def memory_and_kernel_setup(figures: TraceFigures) -> Iterator[Finding]:
     title = "the GPU waits {percent:.0f} % of the time for memory allocation or kernel loading"
     yield from _gaps_of_kind(figures, "WL108", "setup", title=title)
+
+
+def host_code(figures: TraceFigures) -> Iterator[Finding]:
+    """Functions that run on the host for long and launch nothing; gaps between graphs and passes belong to others,
+    whatever the host does in them."""
+    code, bounds = figures.host_code, figures.bounds
+    if code is None or bounds is None or any(map(figures.findings_of, (graph_replays, gaps_between_passes))):
+        return
+    if 100 * code.saves_ms < THRESHOLDS.host_code_percent * bounds.plain_ms:
+        return
+    share = code.saves_ms / code.time_ms if code.time_ms else 0.0
+    rows = [
+        Evidence(
+            each.place,
+            detail=f"up to {(each.longest_ns[1] - each.longest_ns[0]) / 1e6:.2f} ms without a launch, as recorded",
+            count=each.times,
+            time_ms=each.time_ms,
+            gain_ms=share * each.time_ms,
+            place=each.place,
+            targets=(RangeTarget(*each.longest_ns),),
+        )
+        for each in code.places[:MOST_ROWS]
+    ]
+    first = code.places[0]
+    total, there = (format_short_ms(ms, bounds.plain_ms) for ms in (code.time_ms, first.time_ms))
+    estimated = ESTIMATED if bounds.is_estimated else ""
+    yield figures.finding(
+        "WL306",
+        title=f"the GPU waits for host code in {first.place.partition(':')[0]}",
+        gain_ms=code.saves_ms,
+        gpu_gain_ms=0.0,
+        bound=True,
+        place=first.place,
+        evidence=f"{total}{figures.per_step_text} in Python code that launches nothing, {there} of it there{estimated}",
+        rows=rows,
+        edits=(RemoveHostTime(code.ranges_ns),),
+    )
 
 
 def _gaps_of_kind(figures: TraceFigures, code: str, kind: str, *, title: str) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from warplens.lazy_patterns import LazyPattern
 from warplens.model.arrays import places_by_value, sorted_unique
 from warplens.model.intervals import Union, covers
 from warplens.model.kinds import NESTED, NONE
@@ -19,7 +20,7 @@ SYNC_CALL: Final = re.compile(
 NO_ROWS: Final = np.zeros(0, np.int64)
 
 
-def matching_names(trace: Trace, pattern: re.Pattern[str]) -> Bools:
+def matching_names(trace: Trace, pattern: re.Pattern[str] | LazyPattern) -> Bools:
     """Which of the trace's names are of host events and match."""
     matches = np.zeros(len(trace.names), bool)
     codes = trace.host_names
