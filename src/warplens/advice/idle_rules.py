@@ -168,13 +168,12 @@ def host_bound(figures: TraceFigures) -> Iterator[Finding]:
         return
     gaps = _launch_gaps(figures)
     gain_ms = figures.gap_gain_ms(gaps)
-    percent = figures.share_of_time(gain_ms)
-    if percent < THRESHOLDS.cause_percent:
+    if figures.share_of_time(gain_ms) < THRESHOLDS.cause_percent:
         return
     yield _gap_finding(
         figures,
         "WL101",
-        title=f"{_host_bound(figures)}the GPU waits {percent:.0f} % of the time for its next launch",
+        title=f"{_host_bound(figures)}the GPU waits for its next launch",
         gaps=gaps,
         gain_ms=gain_ms,
         evidence=f"{_counted(gaps)}; {launch_rate(figures)}{slowed_by_stacks(figures)}",
@@ -271,13 +270,11 @@ def long_stalls(figures: TraceFigures) -> Iterator[Finding]:
     gaps = stalls_in_one_place(figures)
     if not len(gaps):
         return
-    share = 100 * float(gaps["gap_us"].sum()) / max(figures.idle_us, 1e-9)
     longest_us, after = gaps["gap_us"][_longest(gaps)], gaps["after"][_longest(gaps)]
-    where = "in one place are" if len(gaps) > 1 else "is"
     yield _gap_finding(
         figures,
         "WL107",
-        title=f"{plural(len(gaps), 'gap')} of over 1 ms {where} {share:.0f} % of the idle time",
+        title=f"the GPU waits over 1 ms in {plural(len(gaps), 'gap')} with the host in one place",
         gaps=gaps,
         gain_ms=figures.gap_gain_ms(gaps),
         evidence=f"longest {longest_us / 1e3:.1f} ms, before {after}",
@@ -304,14 +301,13 @@ def other_idle(figures: TraceFigures) -> Iterator[Finding]:
         return
     gaps = _since_recording(figures, gaps_of(figures, "other"))
     gain_ms = figures.gap_gain_ms(gaps) + (0.0 if _has_short_kernels(figures) else _short_gaps_ms(figures))
-    percent = figures.share_of_time(gain_ms)
-    if percent < THRESHOLDS.idle_percent:
+    if figures.share_of_time(gain_ms) < THRESHOLDS.idle_percent:
         return
     causes = ", ".join(f"{idle.cause} {idle.percent_of_idle:.0f} %" for idle in figures.idle_causes[:3])
     evidence = f"idle causes: {causes}"
     main = _main_cause(gaps)
-    why = "; what the host did is not recorded" if main == UNKNOWN else "; the host side does not explain it"
-    title = f"GPU idle {percent:.0f} % of the time{why}"
+    why = "what the host did is not recorded" if main == UNKNOWN else "the host side does not explain it"
+    title = f"GPU idle: {why}"
     if len(gaps):
         topic = f"WL109 {main}"
         yield _gap_finding(figures, "WL109", title=title, gaps=gaps, gain_ms=gain_ms, evidence=evidence, topic=topic)
@@ -328,7 +324,7 @@ def _since_recording(figures: TraceFigures, gaps: pl.DataFrame) -> pl.DataFrame:
 def _taking_turns(figures: TraceFigures) -> Finding:
     return figures.finding(
         "WL109",
-        title=f"GPU idle {figures.percent('idle'):.1f} % of the time: one GPU works after the other",
+        title="GPU idle: one GPU works after the other",
         gain_ms=figures.gain_ms("idle"),
         bound=True,
         place="",
@@ -369,25 +365,19 @@ def _main_cause(gaps: pl.DataFrame) -> str:
 
 
 def synchronising_calls(figures: TraceFigures) -> Iterator[Finding]:
-    yield from _gaps_of_kind(
-        figures, "WL301", "sync", title="synchronising calls leave the GPU idle {percent:.0f} % of the time"
-    )
+    yield from _gaps_of_kind(figures, "WL301", "sync", title="synchronising calls leave the GPU idle")
 
 
 def data_loading(figures: TraceFigures) -> Iterator[Finding]:
-    yield from _gaps_of_kind(
-        figures, "WL303", "data", title="the GPU waits {percent:.0f} % of the time for the data loader"
-    )
+    yield from _gaps_of_kind(figures, "WL303", "data", title="the GPU waits for the data loader")
 
 
 def graph_replays(figures: TraceFigures) -> Iterator[Finding]:
-    yield from _gaps_of_kind(
-        figures, "WL304", "graph", title="the GPU is idle {percent:.0f} % of the time between graph replays"
-    )
+    yield from _gaps_of_kind(figures, "WL304", "graph", title="the GPU is idle between graph replays")
 
 
 def memory_and_kernel_setup(figures: TraceFigures) -> Iterator[Finding]:
-    title = "the GPU waits {percent:.0f} % of the time for memory allocation or kernel loading"
+    title = "the GPU waits for memory allocation or kernel loading"
     yield from _gaps_of_kind(figures, "WL108", "setup", title=title)
 
 
@@ -431,7 +421,5 @@ def host_code(figures: TraceFigures) -> Iterator[Finding]:
 def _gaps_of_kind(figures: TraceFigures, code: str, kind: str, *, title: str) -> Iterator[Finding]:
     gaps = gaps_of(figures, kind)
     gain_ms = figures.gap_gain_ms(gaps)
-    percent = figures.share_of_time(gain_ms)
-    if percent >= THRESHOLDS.cause_percent:
-        text = title.format(percent=percent)
-        yield _gap_finding(figures, code, title=text, gaps=gaps, gain_ms=gain_ms, evidence=_counted(gaps))
+    if figures.share_of_time(gain_ms) >= THRESHOLDS.cause_percent:
+        yield _gap_finding(figures, code, title=title, gaps=gaps, gain_ms=gain_ms, evidence=_counted(gaps))
