@@ -104,6 +104,16 @@ def test_causes_of_idle_time_are_told_apart(opened: Opened) -> None:
     assert parts[IDLE, "synchronisation"] > 0.15
 
 
+def test_a_step_without_gpu_work_is_all_host(opened: Opened) -> None:
+    """The GPU works before the steps only."""
+    before = [op("aten::mm", 0, 20), launch(5, 5, 1), kernel(GEMM, 20, 50, 1)]
+    profile = opened([*before, annotation("ProfilerStep#1", 100, 1000)])
+    rows = profile.table("breakdown").to_dicts()
+    assert profile.clock is not None
+    assert sum(row["time_ms"] for row in rows) == pytest.approx(profile.clock.step_ms, rel=0.01)
+    assert {row["part"] for row in rows} <= {BEFORE, AFTER, IDLE}
+
+
 def test_without_launches_idle_time_has_no_cause(opened: Opened) -> None:
     profile = opened([kernel(GEMM, 0, 100, 0), kernel(GEMM, 400, 100, 0)])
     assert parts_of(profile) == {(BUSY, "GEMM"): pytest.approx(0.2), (IDLE, "not recorded"): pytest.approx(0.3)}

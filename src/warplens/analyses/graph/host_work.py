@@ -22,6 +22,7 @@ from warplens.model.intervals import union
 from warplens.model.kinds import CODE, NONE
 from warplens.model.trace import Bools, Ints
 from warplens.passes.climb import climb
+from warplens.passes.steps import PROFILER_STEP
 
 WAITS_INSIDE: Final = {
     "data loading": DATA_LOADING,
@@ -120,7 +121,7 @@ def _causes(work: Workspace, rows: Ints) -> list[str]:
     tests = [(cause, _at_or_above(rows, parent, marks)) for cause, marks in _marked(work)]
     around = climb(rows, parent, kind == CODE["module"])
     frames = climb(rows, parent, user_frames(work))
-    annotated = climb(rows, parent, _own_annotations(work))
+    annotated = climb(rows, parent, own_annotations(work))
     in_op = climb(rows, parent, kind == CODE["op"])
     tests.append((FORWARD, around >= 0))
     causes = np.select([test for _, test in tests], np.arange(len(tests)), len(tests)).tolist()
@@ -159,11 +160,11 @@ def _at_or_above(rows: Ints, parent: Ints, marks: Bools) -> Bools:
     return above
 
 
-def _own_annotations(work: Workspace) -> Bools:
+def own_annotations(work: Workspace) -> Bools:
     """Ranges that the program names, those that mark steps aside."""
     trace = work.trace
     marks = set(trace.steps["name"].to_list())
-    is_step = np.zeros(len(trace.names), bool)
+    is_step = matching_names(trace, PROFILER_STEP)
     is_step[[code for code in trace.host_names.tolist() if trace.names[code] in marks]] = True
     own: Bools = trace.is_kind("annotation") & ~is_step[trace.ints("name")]
     return own
