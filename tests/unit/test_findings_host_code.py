@@ -8,7 +8,7 @@ import pytest
 
 import warplens
 from finding_traces import GEMM
-from support import Opened, annotation, frame, kernel, launch, op
+from support import SHARED, Opened, annotation, frame, kernel, launch, op
 from warplens.model.edits import RemoveHostTime
 from warplens.model.finding import Finding
 
@@ -94,6 +94,18 @@ def test_what_ops_and_the_framework_take_to_launch_is_not_host_code(opened: Open
     assert host_code(opened(steps(*ops, *calls))) is None
 
 
+def test_a_thread_that_waits_for_another_one_that_launches_runs_no_host_code(opened: Opened) -> None:
+    """The program's function waits for autograd's thread, whose ops follow each other."""
+    events = steps(frame(TRANSFORMS, 2 * MS, 210 * MS))
+    for number in range(4):
+        start = 375 * MS * number + 2 * MS
+        for place in range(300):
+            ts, key = start + 700 * place, 1000 * (number + 1) + place
+            name = "autograd::engine::evaluate_function: MmBackward0"
+            events += [op(name, ts, 690, tid=2), launch(ts + 5, 5, key, tid=2), kernel(GEMM, ts + 15, 5, key)]
+    assert host_code(opened(events)) is None
+
+
 def test_ops_that_compute_on_the_cpu_belong_to_the_function_that_calls_them(opened: Opened) -> None:
     resize = frame("images.py(7): resize", 2 * MS, 210 * MS)
     functional = frame("torch/nn/functional.py(4000): interpolate", 3 * MS, 208 * MS)
@@ -109,6 +121,20 @@ def test_numpy_and_built_ins_belong_to_the_line_that_calls_them(opened: Opened) 
     finding = host_code(opened(steps(numpy, built_in)))
     assert finding is not None
     assert finding.place == "train.py:8 step"
+
+
+def test_without_stacks_a_range_that_the_program_names_is_the_place(opened: Opened) -> None:
+    def named(ms: float) -> Finding | None:
+        events = steps(annotation("transforms", 2 * MS, 210 * MS), op("aten::add", (2 + ms) * MS, (210 - ms) * MS - 9))
+        return host_code(opened([event for event in events if event["cat"] != "python_function"]))
+
+    finding = named(30)
+    assert finding is not None
+    assert finding.title == "the GPU waits for host code in transforms"
+    assert finding.place == "transforms"
+    finding = named(209)
+    assert finding is not None, "an op that computes on the CPU in it"
+    assert host_code(opened([event for event in steps() if event["cat"] != "python_function"])) is None
 
 
 def test_waits_for_the_data_loader_belong_to_wl303(opened: Opened) -> None:
@@ -147,3 +173,18 @@ def test_an_estimated_cost_of_recording_lowers_the_confidence(opened: Opened) ->
     finding = host_code(opened(steps(frame(TRANSFORMS, 2 * MS, 180 * MS), *nested)))
     assert finding is not None
     assert "low confidence" in finding.evidence
+
+
+POLICY = SHARED / "traces" / "programs" / "policy.zip"
+
+
+@pytest.mark.skipif(not POLICY.exists(), reason="the shared traces are not here")
+def test_numpy_between_gpu_work_is_named_after_the_function_that_calls_it() -> None:
+    """An environment in numpy: line 8 defines the function that computes, line 23 is the loop that calls it."""
+    profile = warplens.open(POLICY, cache=False)
+    assert isinstance(profile, warplens.Profile)
+    assert "policy.py:8 step" in profile.verdict()
+    finding = host_code(profile)
+    assert finding is not None
+    assert finding.place == "policy.py:8 step"
+    assert 0.05 < finding.gain_percent / 100 < 0.2

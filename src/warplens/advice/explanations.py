@@ -242,8 +242,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "host's memory count too. What ops and their launches take does not (WL101, WL104), nor a wait for the data "
         "loader (WL303). Where WL304 or WL601 is reported, this time belongs to the gaps between graphs or passes. "
         "The place is the function, outside of the framework, numpy and built-ins, that takes most of it. The gain "
-        "is bounded by the step in which all of this code takes no time. Needs Python stacks in the trace. Reported "
-        "where that wins {host_code_percent:g} % of the step.",
+        "is bounded by the step in which all of this code takes no time. Needs Python stacks in the trace, or ranges "
+        "that the program names (record_function, NVTX), of which 1 ms or more at a time counts. Reported where that "
+        "wins {host_code_percent:g} % of the step.",
     ),
     "WL401": Explanation(
         "Many small collectives",

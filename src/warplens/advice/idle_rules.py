@@ -28,7 +28,7 @@ MOST_PLACES: Final = 3
 LEAST_SHARE: Final = 5.0
 """In percent of the launches: what makes fewer is not named."""
 MOST_ROWS: Final = 5
-ESTIMATED: Final = "; low confidence: what recording its Python frames cost is estimated"
+ESTIMATED: Final = "; low confidence: what recording cost there is estimated"
 OF_HOST_CODE: Final = ("launch", "sync")
 """Kinds of gaps that may be due to host code that launches nothing."""
 LOADER_MARK: Final = "enumerate(DataLoader)"
@@ -407,12 +407,12 @@ def host_code(figures: TraceFigures) -> Iterator[Finding]:
     estimated = ESTIMATED if bounds.is_estimated else ""
     yield figures.finding(
         "WL306",
-        title=f"the GPU waits for host code in {first.place.partition(':')[0]}",
+        title=f"the GPU waits for host code in {first.file}",
         gain_ms=code.saves_ms,
         gpu_gain_ms=0.0,
         bound=True,
         place=first.place,
-        evidence=f"{total}{figures.per_step_text} in Python code that launches nothing, {there} of it there{estimated}",
+        evidence=f"{total}{figures.per_step_text} in code that launches nothing, {there} of it there{estimated}",
         rows=rows,
         edits=(RemoveHostTime(code.ranges_ns),),
     )

@@ -14,31 +14,37 @@ import polars as pl
 
 from warplens.analyses.graph.bounds import calibration
 from warplens.analyses.graph.building import graph_of
+from warplens.analyses.graph.host_work import own_annotations
 from warplens.analyses.graph.recording_cost import plain_host, recording_cost
 from warplens.analyses.graph.records import CALL, MARK
 from warplens.analyses.graph.simulating import simulate, step_ns
 from warplens.analyses.shared import shared
 from warplens.analyses.time.gaps import DATA_LOADING
 from warplens.analyses.time.host_activity import Pieces, matching_names, pieces_of
-from warplens.analyses.work.modules import user_frames
+from warplens.analyses.work.modules import frame_parts, user_frames
 from warplens.analyses.work.places import place_text
 from warplens.analyses.workspace import Workspace
 from warplens.lazy_patterns import LazyPattern
 from warplens.model.intervals import Union, complement, union
 from warplens.model.kinds import NESTED, NONE
-from warplens.model.trace import Bools, Trace
+from warplens.model.trace import Bools, Ints, Trace
 from warplens.model.user_code import FRAMEWORKS
 from warplens.passes.climb import climb
 
 LEAST_NS: Final = 100_000
 """Between two ops of a model Python takes 1 to 60 µs, stacks recorded; an op that describes a tensor less than 20."""
+LEAST_IN_RANGE_NS: Final = 1_000_000
+"""Where no frames tell the framework's Python from the program's: no op takes the host that long to get to."""
 ON_CPU: Final = ("aten::", "torchvision::")
 
 
 class CodePlace(NamedTuple):
-    """A function: its time in one step without the profiler, how often it was recorded, and the longest of them."""
+    """A function, or a range that the program names: its time in one step without the profiler, how often it was
+    recorded, and the longest of them."""
 
     place: str
+    file: str
+    """Of a range its name."""
     time_ms: float
     times: int
     longest_ns: tuple[int, int]
@@ -59,7 +65,8 @@ class HostCode(NamedTuple):
 
 @shared
 def host_code(work: Workspace) -> HostCode | None:
-    """Of a trace that has a graph; None where no Python frame of the user's own is long enough."""
+    """Of a trace that has a graph; None where no Python frame of the user's own is long enough, nor, without
+    frames, a range that the program names."""
     runs = _runs(work)
     if not len(runs):
         return None
@@ -75,7 +82,8 @@ def host_code(work: Workspace) -> HostCode | None:
     places = []
     for (name,), own in runs.group_by("name", maintain_order=True):
         longest = own.sort(pl.col("end") - pl.col("start"), descending=True).select("start", "end").row(0)
-        places.append(CodePlace(place_text(work.trace.names[int(str(name))]), inside_ms(own), len(own), longest))
+        text = work.trace.names[int(str(name))]
+        places.append(CodePlace(place_text(text), frame_parts(text)[0], inside_ms(own), len(own), longest))
     ranges = union(runs["start"].to_numpy(), runs["end"].to_numpy())
     edges, time_ns = graph.host_time_inside(plain, ranges)
     lags = graph.lag_ns - graph.host_ns + plain
@@ -95,25 +103,31 @@ def _runs(work: Workspace) -> pl.DataFrame:
     graph, trace = graph_of(work), work.trace
     schema = {"name": pl.Int64, "start": pl.Int64, "end": pl.Int64}
     _, begun, ended = graph.host_spans
-    if not user_frames(work).any() or not len(begun):
+    own, least_ns = user_frames(work), LEAST_NS
+    if not own.any():
+        own, least_ns = own_annotations(work), LEAST_IN_RANGE_NS
+    if not own.any() or not len(begun):
         return pl.DataFrame(schema=schema)
     calls = graph.row[(graph.kind == CALL) & (graph.row >= 0)]
     frames = [pl.DataFrame(schema=schema)]
-    for lane in np.unique(trace.ints("lane")[calls]).tolist():
-        pieces = pieces_of(trace, lane, _without_launches(trace, lane, int(begun.min()), int(ended.max())))
+    lanes = np.unique(trace.ints("lane")[calls])
+    free = _without_launches(trace, lanes, int(begun.min()), int(ended.max()))
+    for lane in lanes.tolist():
+        pieces = pieces_of(trace, lane, free)
         if len(pieces.row):
-            frames.append(_own_runs(work, pieces))
+            frames.append(_own_runs(work, pieces, own, least_ns))
     return pl.concat(frames)
 
 
-def _without_launches(trace: Trace, lane: int, begin_ns: int, end_ns: int) -> Union:
-    """Where a thread is in no op and in no call of the runtime for long; ops that compute on the CPU are code like any
-    other."""
-    start, duration, on_lane = trace.ints("start_ns"), trace.ints("dur_ns"), trace.ints("lane") == lane
+def _without_launches(trace: Trace, lanes: Ints, begin_ns: int, end_ns: int) -> Union:
+    """Where none of these threads is in an op or a call of the runtime for long: where one is, another may wait for it,
+    as for autograd's. Ops that compute on the CPU are code like any other."""
+    start, duration, on_lane = trace.ints("start_ns"), trace.ints("dur_ns"), np.isin(trace.ints("lane"), lanes)
     calls = np.flatnonzero(trace.is_kind("runtime") & on_lane)
     ops = np.flatnonzero(trace.is_kind("op") & on_lane)
     is_cpu_op = np.array([name.startswith(ON_CPU) for name in trace.names], bool)
-    has_calls = np.searchsorted(start[calls], start[ops]) < np.searchsorted(start[calls], start[ops] + duration[ops])
+    begun = np.sort(start[calls])
+    has_calls = np.searchsorted(begun, start[ops]) < np.searchsorted(begun, start[ops] + duration[ops])
     computes = is_cpu_op[trace.ints("name")[ops]] & ~has_calls & (duration[ops] >= LEAST_NS)
     launching = np.concatenate([calls, ops[~computes]])
     free = complement(union(start[launching], start[launching] + duration[launching]), begin_ns, end_ns)
@@ -121,10 +135,10 @@ def _without_launches(trace: Trace, lane: int, begin_ns: int, end_ns: int) -> Un
     return Union(free.starts[is_long], free.ends[is_long])
 
 
-def _own_runs(work: Workspace, pieces: Pieces) -> pl.DataFrame:
+def _own_runs(work: Workspace, pieces: Pieces, own: Bools, least_ns: int) -> pl.DataFrame:
     """Of what a thread does the time in own functions, if it is long without the framework's in between."""
     trace, parent = work.trace, work.trace.ints("parent")
-    row, own = pieces.row, user_frames(work)
+    row = pieces.row
     in_op = climb(row, parent, trace.is_kind("op")) != NONE
     nearest = np.where(in_op, climb(row, parent, own), climb(row, parent, own | _frames(trace, FRAMEWORKS)))
     is_own = (nearest != NONE) & own[nearest] & (climb(row, parent, _frames(trace, DATA_LOADING)) == NONE)
@@ -134,7 +148,7 @@ def _own_runs(work: Workspace, pieces: Pieces) -> pl.DataFrame:
         "name": trace.ints("name")[np.maximum(nearest, 0)].astype(np.int64),
     }).filter("own")  # fmt: skip
     length = (pl.col("end") - pl.col("start")).sum()
-    frame = frame.filter(length.over("run") >= LEAST_NS)
+    frame = frame.filter(length.over("run") >= least_ns)
     # Pieces of one call that follow each other are one.
     begins = (pl.col("frame") != pl.col("frame").shift()) | (pl.col("start") != pl.col("end").shift())
     frame = frame.with_columns(begins.fill_null(True).cum_sum().alias("part"))
