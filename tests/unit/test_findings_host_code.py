@@ -144,6 +144,15 @@ def test_waits_for_the_data_loader_belong_to_wl303(opened: Opened) -> None:
     assert "WL306" not in codes
 
 
+def test_transforms_before_the_first_launch_of_a_run_without_steps_count(opened: Opened) -> None:
+    """The GPU's own span is busy all the time."""
+    events = step(0, frame(TRANSFORMS, 2 * MS, 210 * MS), length=375 * MS, work=155 * MS, launch_at=214 * MS)
+    finding = host_code(opened([event for event in events if not event["name"].startswith("ProfilerStep")]))
+    assert finding is not None
+    assert finding.place == "transformers/image_transforms.py:333 normalize"
+    assert finding.gain_ms == pytest.approx(213, rel=0.02)
+
+
 def test_one_gap_is_not_counted_by_two_rules(opened: Opened) -> None:
     """The gap in which the transforms run is no stall in one place, nor one of launches, besides."""
     found = {finding.code: finding for finding in opened(steps(frame(TRANSFORMS, 2 * MS, 210 * MS))).findings()}

@@ -66,8 +66,9 @@ def advice_text(profile: Opened, findings: Sequence[Finding], columns: int, min_
 
 def _within_bounds(profile: Profile, findings: Sequence[Finding]) -> list[Finding]:
     """The most that each may win is that of the Answer: no more than what limits the step allows."""
-    answered = dict(zip(ranked(profile.findings()), profile.answer().findings, strict=True))
-    return [replace(each, gain_high_ms=answered[each].high_ms or each.gain_high_ms) for each in findings]
+    of_answer = zip(ranked(profile.findings()), profile.answer().findings, strict=True)
+    highest_ms = {id(finding): answered.high_ms for finding, answered in of_answer}  # rules of others may not hash
+    return [replace(each, gain_high_ms=highest_ms.get(id(each)) or each.gain_high_ms) for each in findings]
 
 
 def _memory_scope(profile: Opened) -> AdviceScope:
