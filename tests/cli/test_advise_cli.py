@@ -11,9 +11,10 @@ import pytest
 
 import warplens
 from finding_traces import GEMM, H200, Call, back_to_back, filler, geometry, product
-from support import op, write_trace
+from support import ROOT, op, write_trace
 from warplens.cli import main
 from warplens.model.finding import COLUMNS, EVIDENCE_COLUMNS
+from warplens_run.base.units import format_ms
 
 Captured = pytest.CaptureFixture[str]
 
@@ -48,8 +49,17 @@ def test_the_verdict_comes_first_then_the_numbered_findings(trace: Path, capsys:
         "2. WL210  kernels have fewer blocks than the GPU has multiprocessors",
     ]
     gains = [line.strip() for line in lines if line.startswith("       gain ")]
-    assert gains == ["gain   528.7 µs (26.1 %), between 370.8 µs and 686.6 µs", "gain   ≤ 100.0 µs (4.9 %)"]
+    assert gains == ["gain   528.7 µs (26.1 %), between 370.8 µs and 686.6 µs", "gain   ≤ 154.5 µs (7.6 %)"]
     assert max(map(len, lines)) <= 100
+
+
+def test_a_bound_is_the_same_here_and_in_the_report(capsys: Captured) -> None:
+    path = ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz"
+    shown = re.findall(r"gain +≤ (\S+ \S+) per step", printed(capsys, path))
+    answered = [each for each in warplens.open(path).answer().findings if each.is_upper_bound and each.gain_ms]
+    bounds = [format_ms(each.high_ms) for each in answered if "of GPU time" not in each.gain]
+    assert len(shown) > 2
+    assert shown == bounds
 
 
 def test_each_finding_says_where_why_and_what_to_do_and_lists_its_evidence(trace: Path, capsys: Captured) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -15,7 +16,7 @@ LAUNCHES = ("WL101", "WL104", "WL107")
 SETUP = ("WL108",)
 BETWEEN = ("WL304", "WL601")
 """Gaps between graphs and between passes, whatever the host does in them."""
-OF_THE_HOST = (*LAUNCHES, *SETUP, "WL301", "WL303", *BETWEEN)
+OF_THE_HOST = (*LAUNCHES, *SETUP, "WL301", "WL303", "WL306", *BETWEEN)
 IDLE = (*OF_THE_HOST, "WL109")
 ALWAYS_SHOWN = ("WL103", "WL901")
 """Findings without a gain of their own."""
@@ -45,6 +46,8 @@ THREE_LINES = 3 * 85
 FOUR_LINES = 4 * 85
 """With the sentence on what is served."""
 SERVED = ("Decode: ", "Prefill: ", "Mixed: ")
+OTHER_CLOCK = re.compile(r"% of the (?:idle )?time")
+"""Shares of what was recorded on the GPU."""
 FAULTS = sorted((ROOT / "samples" / "faults").glob("*.json.gz"))
 
 
@@ -81,6 +84,7 @@ def test_findings_are_finite_ranked_and_within_the_step(profile: warplens.Profil
     assert gains == sorted(gains, reverse=True)
     for finding in found:
         assert math.isfinite(finding.gain_ms)
+        assert OTHER_CLOCK.search(finding.title) is None, "the recorded span is not the step that the screen is of"
         if finding.code in ALWAYS_SHOWN:
             assert finding.gain_ms == finding.gain_percent == 0
             continue

@@ -74,6 +74,23 @@ def test_what_the_host_does_before_between_and_after_is_named(opened: Opened) ->
     assert "images.py" in answer.verdict, "the largest cost stands in the verdict"
 
 
+def test_host_time_is_in_the_function_that_spends_it_where_marks_cross_frames(opened: Opened) -> None:
+    """A mark that begins in one call of `step` and ends in the next takes nothing of what the second one does."""
+    events = [frame("train.py(30): <module>", 0, 4200)]
+    for start in (0, 2000):
+        key = start + 1
+        events += [
+            frame("train.py(8): step", start + 20, 1980), launch(start + 30, 5, key),
+            kernel(GEMM, start + 40, 50, key), frame("numpy/_core/_methods.py(115): _mean", start + 100, 1500),
+            launch(start + 1700, 5, key + 1), kernel(GEMM, start + 1710, 50, key + 1),
+        ]  # fmt: skip
+    events += [annotation("ProfilerStep#1", 10, 1980), annotation("ProfilerStep#2", 1990, 2005)]
+    rows = opened(events).table("breakdown").to_dicts()
+    (idle,) = (row for row in rows if (row["part"], row["cause"]) == (IDLE, "host: train.py"))
+    assert idle["place"] == "train.py:8 step", "numpy is what the function computes with"
+    assert idle["place_ms"] == pytest.approx(idle["time_ms"]) == pytest.approx(1.6, rel=0.05)
+
+
 def test_causes_of_idle_time_are_told_apart(opened: Opened) -> None:
     events = one_step(
         op("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 0, 200), launch(205, 5, 1),
@@ -85,6 +102,16 @@ def test_causes_of_idle_time_are_told_apart(opened: Opened) -> None:
     assert parts[BEFORE, "host: data loading"] == pytest.approx(0.2, rel=0.1)
     assert parts[IDLE, "host: memory allocation"] > 0.1
     assert parts[IDLE, "synchronisation"] > 0.15
+
+
+def test_a_step_without_gpu_work_is_all_host(opened: Opened) -> None:
+    """The GPU works before the steps only."""
+    before = [op("aten::mm", 0, 20), launch(5, 5, 1), kernel(GEMM, 20, 50, 1)]
+    profile = opened([*before, annotation("ProfilerStep#1", 100, 1000)])
+    rows = profile.table("breakdown").to_dicts()
+    assert profile.clock is not None
+    assert sum(row["time_ms"] for row in rows) == pytest.approx(profile.clock.step_ms, rel=0.01)
+    assert {row["part"] for row in rows} <= {BEFORE, AFTER, IDLE}
 
 
 def test_without_launches_idle_time_has_no_cause(opened: Opened) -> None:

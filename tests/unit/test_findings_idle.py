@@ -26,7 +26,7 @@ def test_wl101_fires_from_a_tenth_of_idle_time_on(opened: Opened) -> None:
     finding = by_code(opened(waits([40, 60], dur=300)))["WL101"]
     assert finding.gain_ms == pytest.approx(0.100)
     assert (finding.gain_percent, finding.bound) == (pytest.approx(10.0), True)
-    assert finding.title == "the GPU waits 10 % of the time for its next launch"
+    assert finding.title == "the GPU waits for its next launch"
     assert finding.place == f"{PLACE} 100 % of the launches"
     assert finding.evidence.startswith("2 gaps, longest 0.06 ms; 3 launches per ms, one every 333.3 µs; recorded with")
     for step in ("CUDA graph", "torch.compile", "larger batch"):
@@ -177,7 +177,7 @@ def test_wl107_fires_for_a_long_gap_in_one_place(opened: Opened) -> None:
     profile = opened(stall(1500, 500))
     found = by_code(profile)
     finding = found["WL107"]
-    assert finding.title == "1 gap of over 1 ms is 75 % of the idle time"
+    assert finding.title == "the GPU waits over 1 ms in 1 gap with the host in one place"
     assert (finding.place, finding.bound) == ("model.py:7 compile", True)
     assert finding.gain_ms == pytest.approx(1.5)
     assert finding.evidence.startswith("longest 1.5 ms, before ")
@@ -229,7 +229,7 @@ def test_wl109_fires_where_gpus_take_turns_without_a_gap_of_their_own(opened: Op
     assert len(profile.table("idle")) == 0
     finding = by_code(profile)["WL109"]
     assert finding.gain_ms == pytest.approx(0.040)
-    assert finding.title == "GPU idle 66.7 % of the time: one GPU works after the other"
+    assert finding.title == "GPU idle: one GPU works after the other"
     assert "no GPU works in 40.0 of 60.0 µs of the run" in profile.verdict()
 
 

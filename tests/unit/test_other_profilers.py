@@ -173,11 +173,15 @@ def test_the_summary_does_not_lead_to_shapes_that_are_not_there() -> None:
         ("site-packages/warplens/capture/session.py(165): step", False),  # where it was until 0.1.0
         ("site-packages/warplens_run/capture/session.py(165): step", False),
         ("site-packages/warplens_run/workloads/run.py(25): run_workload", False),
+        ("numpy/_core/_methods.py(115): _mean", False),
+        ("/usr/lib/python3.12/collections/__init__.py(609): __missing__", False),
+        ("numpy_env.py(3): step", True),
+        ("logging_utils.py(3): write", True),
         ("scopes.py(8): build", True),
         ("train.py(12): step", True),
     ],
 )
-def test_frames_of_jax_and_of_the_recorder_are_not_the_users(frame: str, is_own: bool) -> None:
+def test_frames_of_libraries_and_of_the_recorder_are_not_the_users(frame: str, is_own: bool) -> None:
     assert (INFRASTRUCTURE.match(frame) is None) == is_own
 
 

@@ -166,6 +166,78 @@ def test_a_step_without_gpu_work_has_no_window(opened: Opened) -> None:
     assert [(row["gpu_ms"], row["count"]) for row in rows] == [(0.02, 1), (0.0, 0)]
 
 
+def seconds_of_work() -> list[dict[str, Any]]:
+    """3,000 short kernels in 3 s, which leave the GPU idle for 99.4 % of the time."""
+    return [event for number in range(3000) for event in work(1000 * number, number + 1, "mm", 1000 * number + 15, 6)]
+
+
+SHORT_MARKS = {
+    "between two launches": [annotation("ProfilerStep#1", 1_500_500, 0), annotation("ProfilerStep#2", 1_500_510, 4)],
+    "with one launch": [annotation("ProfilerStep#1", 1_500_000, 0), annotation("ProfilerStep#2", 1_500_001, 4)],
+    "after the work": [annotation("ProfilerStep#1", 3_000_000, 0), annotation("ProfilerStep#2", 3_000_001, 4)],
+}
+
+
+@pytest.mark.parametrize("short", SHORT_MARKS.values(), ids=SHORT_MARKS)
+def test_marks_that_hold_next_to_nothing_of_the_run_are_no_steps(opened: Opened, short: list[dict[str, Any]]) -> None:
+    """Of steps of 0 and 4 µs the GPU was busy 100 %."""
+    profile = opened([*seconds_of_work(), *short])
+    assert marks(profile) == []
+    assert [(note.code, note.count) for note in profile.trace.quality.notes if "steps" in note.code] == [
+        ("short_steps", 2)
+    ]
+    answer = profile.answer()
+    assert answer.clock is not None
+    assert (answer.clock.whole, answer.clock.step_ms > 2500) == ("run", True)
+    assert answer.bound == "Host-bound"
+    assert sum(part.percent for part in answer.parts if part.part == "GPU busy") < 1
+    assert not any("ProfilerStep" in part.cause for part in answer.parts)
+
+
+def test_a_mark_around_the_only_launch_of_a_long_run_is_no_step(opened: Opened) -> None:
+    """4 µs, and a kernel of 2 ms in 3 s of the host."""
+    loop = [op("aten::add", 1000 * number, 990) for number in range(3000)]
+    profile = opened(
+        [*loop, annotation("ProfilerStep#1", 2_000_995, 4), launch(2_000_996, 2, 1), kernel("mm", 2_001_005, 2000, 1)]
+    )
+    assert marks(profile) == []
+    assert profile.answer().bound == "Host-bound"
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_a_short_mark_without_work_among_steps_is_no_step(opened: Opened, first: int) -> None:
+    """Before the first of three steps, and before the last."""
+    edges = [0, 1e6, 2e6, 3e6]
+    steps = [annotation(f"ProfilerStep#{number}", edges[number], 1e6 - 10) for number in range(3)]
+    profile = opened([*seconds_of_work(), *steps, annotation("ProfilerStep#9", edges[first] - 8, 4)])
+    assert [number for number, *_ in marks(profile)] == [0, 1, 2]
+    assert profile.trace.quality.has("short_steps")
+    assert profile.clock is not None
+    assert profile.clock.step_ms == pytest.approx(1000, rel=0.01)
+
+
+def test_marks_of_work_that_the_gpu_runs_long_after_are_steps_however_short(opened: Opened) -> None:
+    """Three marks of 20 µs, each with one launch of 900 ms: the host runs ahead."""
+    events = [launch(3_000_000, 5, 0, name="cudaDeviceSynchronize")]
+    for number in range(3):
+        events += [
+            annotation(f"ProfilerStep#{number}", 30 * number, 20),
+            *work(30 * number + 2, number + 1, "mm", 50 + 9e5 * number, 9e5),
+        ]
+    profile = opened(events)
+    assert len(marks(profile)) == 3
+    assert not profile.trace.quality.has("short_steps")
+
+
+def test_steps_of_a_program_without_a_gpu_are_steps(opened: Opened) -> None:
+    events = [
+        event
+        for number in range(300)
+        for event in (annotation(f"ProfilerStep#{number}", 100 * number, 100), op("aten::mm", 100 * number, 90))
+    ]
+    assert len(marks(opened(events))) == 300
+
+
 def test_an_annotation_that_repeats_and_covers_its_thread_is_the_step(opened: Opened) -> None:
     events = [
         event

@@ -13,7 +13,7 @@ from warplens.advice.verdict import savings, verdict
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.model.answer import CANNOT_TELL, SIMULATED, Answer, Part, Saving
 from warplens.model.clock import ESTIMATED, RECORDED, Clock
-from warplens.model.edits import CaptureGraph
+from warplens.model.edits import CaptureGraph, RemoveHostTime
 from warplens.model.finding import Finding, answered, ranked
 from warplens.model.quality import notes_of
 from warplens.model.table import Table
@@ -69,7 +69,7 @@ def _savings(clock: Clock, bounds: StepBounds, findings: Sequence[Finding]) -> t
 
 
 def _spares_host(finding: Finding) -> bool:
-    return any(isinstance(edit, CaptureGraph) for edit in finding.edits)
+    return any(isinstance(edit, (CaptureGraph, RemoveHostTime)) for edit in finding.edits)
 
 
 def _bound_of(finding: Finding, saved: Sequence[Saving], clock: Clock | None) -> float:

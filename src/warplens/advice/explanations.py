@@ -235,6 +235,17 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "quarter of at least {straggler_steps:g} steps are that slow. Gaps inside that step may also be reported by "
         "their cause.",
     ),
+    "WL306": Explanation(
+        "The GPU waits for host code",
+        "Functions of the program or of a library run on the host for 0.1 ms or more at a time and launch nothing: "
+        "image transforms, an environment in numpy, tokenising, logging, a loop in Python; ops on tensors in the "
+        "host's memory count too. What ops and their launches take does not (WL101, WL104), nor a wait for the data "
+        "loader (WL303). Where WL304 or WL601 is reported, this time belongs to the gaps between graphs or passes. "
+        "The place is the function, outside of the framework, numpy and built-ins, that takes most of it. The gain "
+        "is bounded by the step in which all of this code takes no time. Needs Python stacks in the trace, or ranges "
+        "that the program names (record_function, NVTX), of which 1 ms or more at a time counts. Reported where that "
+        "wins {host_code_percent:g} % of the step.",
+    ),
     "WL401": Explanation(
         "Many small collectives",
         "Small messages are limited by latency, not bandwidth: collectives below {small_message_kib:g} KiB spend their "

@@ -13,6 +13,7 @@ from warplens.advice.rows import CategoryRow, OpRow, PhaseRow, QualityRow, RowT,
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.advice.wording import words
 from warplens.analyses.graph.bounds import StepBounds
+from warplens.analyses.graph.host_code import HostCode
 from warplens.analyses.missing_data import TORCH
 from warplens.analyses.roofline.tables import ATTENTION_BACKWARD, ATTENTION_FORWARD
 from warplens.hardware import FusedAttention
@@ -106,6 +107,8 @@ class TraceFigures(msgspec.Struct, frozen=True, dict=True):
     format: str = TORCH
     bounds: StepBounds | None = None
     """What limits the step, from its graph; None where it cannot be simulated."""
+    host_code: HostCode | None = None
+    """What of the step is host code that launches nothing; None where it is not recorded, or cannot be simulated."""
     _findings: dict[Check, tuple[Finding, ...]] = msgspec.field(default_factory=dict)
 
     def findings_of(self, check: Check) -> tuple[Finding, ...]:

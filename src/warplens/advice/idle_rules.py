@@ -19,13 +19,18 @@ from warplens.analyses.work.places import pattern_of, place_text
 from warplens.model.edits import CaptureGraph, Edit, RemoveHostTime, RemoveWaits
 from warplens.model.finding import Evidence, Finding
 from warplens.model.idle_causes import SHORT_GAPS, UNKNOWN
+from warplens.model.intervals import covered_until
 from warplens.model.records import records
 from warplens.model.targets import RangeTarget, RowsTarget, Target
-from warplens_run.base.units import format_count, plural
+from warplens_run.base.units import format_count, format_short_ms, plural
 
 MOST_PLACES: Final = 3
 LEAST_SHARE: Final = 5.0
 """In percent of the launches: what makes fewer is not named."""
+MOST_ROWS: Final = 5
+ESTIMATED: Final = "; low confidence: what recording cost there is estimated"
+OF_HOST_CODE: Final = ("launch", "sync")
+"""Kinds of gaps that may be due to host code that launches nothing."""
 LOADER_MARK: Final = "enumerate(DataLoader)"
 PLACE: Final = (
     pl.when(pl.col("host_frame") != "")
@@ -40,9 +45,11 @@ PLACE: Final = (
 
 
 def gaps_of(figures: TraceFigures, kind: str) -> pl.DataFrame:
-    """The gaps of one kind, without those that WL208 or WL601 count."""
+    """The gaps of one kind, without those that WL208, WL306 or WL601 count."""
     counted_elsewhere = figures.findings_of(many_launch_optimizer)
     gaps = (figures.gaps_outside_optimizer if counted_elsewhere else figures.gaps).of(kind)
+    if kind in OF_HOST_CODE and figures.findings_of(host_code):
+        gaps = _without_host_code(figures, gaps)
     passes = figures.passes
     if passes is None or not figures.findings_of(gaps_between_passes):
         return gaps
@@ -50,6 +57,15 @@ def gaps_of(figures: TraceFigures, kind: str) -> pl.DataFrame:
     counted = passes.filter(pl.col("gap_ms") > 0).select(begins).unique()
     own = gaps.with_columns(pl.col("start_ms").round(3).alias("begins"))
     return own.join(counted, on="begins", how="anti", maintain_order="left").drop("begins")
+
+
+def _without_host_code(figures: TraceFigures, gaps: pl.DataFrame) -> pl.DataFrame:
+    """Those of which host code that launches nothing takes less than half."""
+    assert figures.host_code is not None
+    begin = (1e6 * gaps["start_ms"]).round().cast(pl.Int64).to_numpy()
+    length = (1e3 * gaps["gap_us"]).round().cast(pl.Int64).to_numpy()
+    code = figures.host_code.as_union
+    return gaps.filter(2 * (covered_until(code, begin + length) - covered_until(code, begin)) < length)
 
 
 is_stall = pl.col("gap_us") >= LONG_GAP_US
@@ -152,13 +168,12 @@ def host_bound(figures: TraceFigures) -> Iterator[Finding]:
         return
     gaps = _launch_gaps(figures)
     gain_ms = figures.gap_gain_ms(gaps)
-    percent = figures.share_of_time(gain_ms)
-    if percent < THRESHOLDS.cause_percent:
+    if figures.share_of_time(gain_ms) < THRESHOLDS.cause_percent:
         return
     yield _gap_finding(
         figures,
         "WL101",
-        title=f"{_host_bound(figures)}the GPU waits {percent:.0f} % of the time for its next launch",
+        title=f"{_host_bound(figures)}the GPU waits for its next launch",
         gaps=gaps,
         gain_ms=gain_ms,
         evidence=f"{_counted(gaps)}; {launch_rate(figures)}{slowed_by_stacks(figures)}",
@@ -255,13 +270,11 @@ def long_stalls(figures: TraceFigures) -> Iterator[Finding]:
     gaps = stalls_in_one_place(figures)
     if not len(gaps):
         return
-    share = 100 * float(gaps["gap_us"].sum()) / max(figures.idle_us, 1e-9)
     longest_us, after = gaps["gap_us"][_longest(gaps)], gaps["after"][_longest(gaps)]
-    where = "in one place are" if len(gaps) > 1 else "is"
     yield _gap_finding(
         figures,
         "WL107",
-        title=f"{plural(len(gaps), 'gap')} of over 1 ms {where} {share:.0f} % of the idle time",
+        title=f"the GPU waits over 1 ms in {plural(len(gaps), 'gap')} with the host in one place",
         gaps=gaps,
         gain_ms=figures.gap_gain_ms(gaps),
         evidence=f"longest {longest_us / 1e3:.1f} ms, before {after}",
@@ -288,14 +301,13 @@ def other_idle(figures: TraceFigures) -> Iterator[Finding]:
         return
     gaps = _since_recording(figures, gaps_of(figures, "other"))
     gain_ms = figures.gap_gain_ms(gaps) + (0.0 if _has_short_kernels(figures) else _short_gaps_ms(figures))
-    percent = figures.share_of_time(gain_ms)
-    if percent < THRESHOLDS.idle_percent:
+    if figures.share_of_time(gain_ms) < THRESHOLDS.idle_percent:
         return
     causes = ", ".join(f"{idle.cause} {idle.percent_of_idle:.0f} %" for idle in figures.idle_causes[:3])
     evidence = f"idle causes: {causes}"
     main = _main_cause(gaps)
-    why = "; what the host did is not recorded" if main == UNKNOWN else "; the host side does not explain it"
-    title = f"GPU idle {percent:.0f} % of the time{why}"
+    why = "what the host did is not recorded" if main == UNKNOWN else "the host side does not explain it"
+    title = f"GPU idle: {why}"
     if len(gaps):
         topic = f"WL109 {main}"
         yield _gap_finding(figures, "WL109", title=title, gaps=gaps, gain_ms=gain_ms, evidence=evidence, topic=topic)
@@ -312,7 +324,7 @@ def _since_recording(figures: TraceFigures, gaps: pl.DataFrame) -> pl.DataFrame:
 def _taking_turns(figures: TraceFigures) -> Finding:
     return figures.finding(
         "WL109",
-        title=f"GPU idle {figures.percent('idle'):.1f} % of the time: one GPU works after the other",
+        title="GPU idle: one GPU works after the other",
         gain_ms=figures.gain_ms("idle"),
         bound=True,
         place="",
@@ -353,32 +365,61 @@ def _main_cause(gaps: pl.DataFrame) -> str:
 
 
 def synchronising_calls(figures: TraceFigures) -> Iterator[Finding]:
-    yield from _gaps_of_kind(
-        figures, "WL301", "sync", title="synchronising calls leave the GPU idle {percent:.0f} % of the time"
-    )
+    yield from _gaps_of_kind(figures, "WL301", "sync", title="synchronising calls leave the GPU idle")
 
 
 def data_loading(figures: TraceFigures) -> Iterator[Finding]:
-    yield from _gaps_of_kind(
-        figures, "WL303", "data", title="the GPU waits {percent:.0f} % of the time for the data loader"
-    )
+    yield from _gaps_of_kind(figures, "WL303", "data", title="the GPU waits for the data loader")
 
 
 def graph_replays(figures: TraceFigures) -> Iterator[Finding]:
-    yield from _gaps_of_kind(
-        figures, "WL304", "graph", title="the GPU is idle {percent:.0f} % of the time between graph replays"
-    )
+    yield from _gaps_of_kind(figures, "WL304", "graph", title="the GPU is idle between graph replays")
 
 
 def memory_and_kernel_setup(figures: TraceFigures) -> Iterator[Finding]:
-    title = "the GPU waits {percent:.0f} % of the time for memory allocation or kernel loading"
+    title = "the GPU waits for memory allocation or kernel loading"
     yield from _gaps_of_kind(figures, "WL108", "setup", title=title)
+
+
+def host_code(figures: TraceFigures) -> Iterator[Finding]:
+    """Functions that run on the host for long and launch nothing; gaps between graphs and passes belong to others,
+    whatever the host does in them."""
+    code, bounds = figures.host_code, figures.bounds
+    if code is None or bounds is None or any(map(figures.findings_of, (graph_replays, gaps_between_passes))):
+        return
+    if 100 * code.saves_ms < THRESHOLDS.host_code_percent * bounds.plain_ms:
+        return
+    share = code.saves_ms / code.time_ms if code.time_ms else 0.0
+    rows = [
+        Evidence(
+            each.place,
+            detail=f"up to {(each.longest_ns[1] - each.longest_ns[0]) / 1e6:.2f} ms without a launch, as recorded",
+            count=each.times,
+            time_ms=each.time_ms,
+            gain_ms=share * each.time_ms,
+            place=each.place,
+            targets=(RangeTarget(*each.longest_ns),),
+        )
+        for each in code.places[:MOST_ROWS]
+    ]
+    first = code.places[0]
+    total, there = (format_short_ms(ms, bounds.plain_ms) for ms in (code.time_ms, first.time_ms))
+    estimated = ESTIMATED if bounds.is_estimated else ""
+    yield figures.finding(
+        "WL306",
+        title=f"the GPU waits for host code in {first.file}",
+        gain_ms=code.saves_ms,
+        gpu_gain_ms=0.0,
+        bound=True,
+        place=first.place,
+        evidence=f"{total}{figures.per_step_text} in code that launches nothing, {there} of it there{estimated}",
+        rows=rows,
+        edits=(RemoveHostTime(code.ranges_ns),),
+    )
 
 
 def _gaps_of_kind(figures: TraceFigures, code: str, kind: str, *, title: str) -> Iterator[Finding]:
     gaps = gaps_of(figures, kind)
     gain_ms = figures.gap_gain_ms(gaps)
-    percent = figures.share_of_time(gain_ms)
-    if percent >= THRESHOLDS.cause_percent:
-        text = title.format(percent=percent)
-        yield _gap_finding(figures, code, title=text, gaps=gaps, gain_ms=gain_ms, evidence=_counted(gaps))
+    if figures.share_of_time(gain_ms) >= THRESHOLDS.cause_percent:
+        yield _gap_finding(figures, code, title=title, gaps=gaps, gain_ms=gain_ms, evidence=_counted(gaps))

@@ -11,6 +11,7 @@ from warplens.advice.figures import Check, TraceFigures
 from warplens.advice.gains import with_step_gains
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
+from warplens.analyses.graph.host_code import HostCode
 from warplens.analyses.graph.what_if import StepModel
 from warplens.analyses.missing_data import TORCH
 from warplens.extensions import RULES as OFFERED
@@ -27,6 +28,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "WL301": idle_rules.synchronising_calls,
     "WL303": idle_rules.data_loading,
     "WL304": idle_rules.graph_replays,
+    "WL306": idle_rules.host_code,
     "WL108": idle_rules.memory_and_kernel_setup,
     "WL109": idle_rules.other_idle,
     "WL201": matrix_rules.misaligned,
@@ -80,13 +82,15 @@ def find(
     format: str = TORCH,
     model: StepModel | None = None,
     bounds: StepBounds | None = None,
+    host_code: HostCode | None = None,
 ) -> list[Finding]:
     """The findings of every rule, largest gain first; none where no GPU worked, none below the least gain.
 
     With a `model` of the step, gains are time of the step; one that saves GPU time but no step time is listed last. Its
-    `bounds` say what limits the step. The profile's `format` decides which framework the advice is written for.
+    `bounds` say what limits the step, and `host_code` what of it launches nothing. The profile's `format` decides which
+    framework the advice is written for.
     """
-    figures = TraceFigures(tables, format, bounds)
+    figures = TraceFigures(tables, format, bounds, host_code)
     if not figures.has_gpu:
         return []
     findings = [finding for rule in RULES for finding in figures.findings_of(rule.check)]

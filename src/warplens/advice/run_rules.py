@@ -53,7 +53,7 @@ def unknown_kernels(figures: TraceFigures) -> Iterator[Finding]:
     rows = [kernel_evidence(figures, kernel) for kernel in records(frame.head(5), KernelRow)]
     yield figures.finding(
         "WL103",
-        title=f"{other.percent:.1f} % of GPU time is in kernels of unknown category",
+        title="kernels of unknown category make the shares of the others incomplete",
         place=rows[0].what,
         evidence=f"{plural(frame['kernel'].n_unique(), 'kernel name')}, {plural(other.count, 'launch', 'launches')}",
         rows=rows,
@@ -106,16 +106,15 @@ def _exposed(
     rows: Sequence[Evidence],
     edits: Sequence[Edit],
 ) -> Iterator[Finding]:
-    percent = figures.percent(measure)
-    if percent < limit_percent:
+    if figures.percent(measure) < limit_percent:
         return
     yield figures.finding(
         code,
-        title=title.format(percent=percent),
+        title=title,
         gain_ms=figures.gain_ms(measure),
         bound=True,
         place=place,
-        evidence=f"{figures.gain_ms(measure):.2f} of {figures.whole_ms:.2f} ms{figures.per_step_text}",
+        evidence=f"{figures.gain_ms(measure):.2f} ms{figures.per_step_text} as recorded",
         rows=rows,
         edits=edits,
     )
@@ -134,7 +133,7 @@ def exposed_communication(figures: TraceFigures) -> Iterator[Finding]:
         "exposed_communication",
         "WL105",
         limit_percent=THRESHOLDS.exposed_communication_percent,
-        title="exposed communication takes {percent:.1f} % of the time",
+        title="communication is exposed: nothing computes meanwhile",
         place=place,
         rows=rows,
         edits=edits,
@@ -171,7 +170,7 @@ def exposed_copies(figures: TraceFigures) -> Iterator[Finding]:
         "exposed_memcpy",
         "WL106",
         limit_percent=THRESHOLDS.exposed_memcpy_percent,
-        title="exposed copies take {percent:.1f} % of the time",
+        title="copies are exposed: nothing else runs meanwhile",
         place=rows[0].place if rows else "",
         rows=rows,
         edits=[RemoveWaits(only_copies=True), *(ScaleWork(copy.work, 0.0) for copy in host_copies)],
@@ -306,7 +305,7 @@ def recompute(figures: TraceFigures) -> Iterator[Finding]:
     )
     yield figures.finding(
         "WL212",
-        title=f"recomputing activations takes {figures.share_of_time(gain_ms):.0f} % of the time",
+        title="activations are recomputed in the backward pass",
         gain_ms=gain_ms,
         bound=True,
         place=place,

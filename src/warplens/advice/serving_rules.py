@@ -63,15 +63,14 @@ def gaps_between_passes(figures: TraceFigures) -> Iterator[Finding]:
     usual_ms = float(passes["busy_ms"].median() or 0.0)  # type: ignore[arg-type]
     counted = passes.filter((pl.col("gap_ms") > 0) & (pl.col("gap_ms") <= THRESHOLDS.pause_passes * usual_ms))
     gap_ms, whole_ms = float(counted["gap_ms"].sum()), float(passes["time_ms"].sum())
-    percent = _share(gap_ms, whole_ms)
-    if percent < THRESHOLDS.pass_gap_percent:
+    if _share(gap_ms, whole_ms) < THRESHOLDS.pass_gap_percent:
         return
     rows = _evidence(figures, counted, "gap_ms", "gap")
     ends = [round(1e6 * start) for start in counted["gpu_start_ms"].to_list()]
     lengths = [round(1e6 * gap) for gap in counted["gap_ms"].to_list()]
     yield figures.finding(
         "WL601",
-        title=f"the GPU waits {percent:.0f} % of the time between passes",
+        title="the GPU waits between passes",
         gain_ms=_per_step(figures, gap_ms),
         gpu_gain_ms=0.0,
         bound=True,
@@ -92,14 +91,13 @@ def padded_graphs(figures: TraceFigures) -> Iterator[Finding]:
         (pl.col("padding_percent") / 100 * pl.col("kernel_ms")).alias("padded_ms")
     )
     kernel_ms, lost_ms = float(passes["kernel_ms"].sum()), float(padded["padded_ms"].sum())
-    percent = _share(lost_ms, kernel_ms)
-    if percent < THRESHOLDS.padding_percent:
+    if _share(lost_ms, kernel_ms) < THRESHOLDS.padding_percent:
         return
     sizes = padded.group_by("graph_batch").len().sort("len", "graph_batch", descending=True)["graph_batch"].to_list()
     rows = _evidence(figures, padded, "padded_ms", "padding")
     yield figures.finding(
         "WL602",
-        title=f"{percent:.0f} % of the GPU time pads graphs",
+        title="graphs of larger batches than asked for are replayed",
         gain_ms=_per_step(figures, lost_ms),
         bound=True,
         place=rows[0].place or rows[0].what,
@@ -128,7 +126,7 @@ def prefill_blocks_decode(figures: TraceFigures) -> Iterator[Finding]:
     rows = _evidence(figures, prompts, "busy_ms", "GPU time")
     yield figures.finding(
         "WL603",
-        title=f"tokens wait for prompts {percent:.0f} % of the time",
+        title="tokens wait for prompts of other requests",
         gain_ms=_per_step(figures, min(blocked_ms, float(prompts["time_ms"].sum()))),
         gpu_gain_ms=0.0,
         bound=True,
@@ -178,13 +176,12 @@ def _decode_share(
         return
     decoding = passes.filter(DECODES)
     part_ms, whole_ms = float(decoding[column].sum()), float(decoding[whole].sum())
-    percent = _share(part_ms, whole_ms)
-    if percent < least_percent:
+    if _share(part_ms, whole_ms) < least_percent:
         return
     rows = _evidence(figures, decoding, column, noun)
     yield figures.finding(
         code,
-        title=title.format(percent=percent),
+        title=title,
         gain_ms=_per_step(figures, part_ms),
         bound=True,
         place=rows[0].place or rows[0].what,
@@ -195,12 +192,12 @@ def _decode_share(
 
 
 def choosing_tokens(figures: TraceFigures) -> Iterator[Finding]:
-    title = "logits and choosing tokens take {percent:.0f} % of the GPU time of decode"
+    title = "logits and choosing tokens take long in decode"
     yield from _decode_share(figures, "WL605", "sampling_ms", THRESHOLDS.sampling_percent, title, "sampling")
 
 
 def collectives_in_decode(figures: TraceFigures) -> Iterator[Finding]:
-    title = "exposed collectives take {percent:.0f} % of the time of decode"
+    title = "collectives are exposed in decode"
     yield from _decode_share(
         figures, "WL606", "exposed_communication_ms", THRESHOLDS.decode_communication_percent, title, "collectives",
         "time_ms",
@@ -208,7 +205,7 @@ def collectives_in_decode(figures: TraceFigures) -> Iterator[Finding]:
 
 
 def quantising_in_decode(figures: TraceFigures) -> Iterator[Finding]:
-    title = "changing number formats takes {percent:.0f} % of the GPU time of decode"
+    title = "changing number formats takes long in decode"
     yield from _decode_share(
         figures, "WL607", "quantization_ms", THRESHOLDS.quantization_percent, title, "quantisation"
     )

@@ -15,6 +15,7 @@ class TraceThresholds(Thresholds):
     short_share_percent = threshold(50.0, "short kernels are the usual case, not the exception")
     stall_percent_of_idle = threshold(10.0, "one place with a tenth of the idle time deserves its own finding")
     cause_percent = threshold(1.0, "the least gain that is reported by default")
+    host_code_percent = threshold(5.0, "a few percent of logging and bookkeeping are in every program")
     # kernels in graphs or of unknown category
     graph_percent = threshold(50.0, "most of the time cannot be attributed to ops")
     other_percent = threshold(1.0, "category shares are then off by more than they are rounded")

@@ -117,17 +117,17 @@ def _by_bounds(clock: Clock, parts: Sequence[Part], bounds: StepBounds, saved: d
             host = f"a faster host up to {_at_most(clock, saved[HOST])}"
             return f"Cannot tell whether the GPU or the host is the limit. They are close: {gpu}, {host}."
         return f"{name}. Neither a faster GPU nor a faster host alone would save more than {_at_most(clock, least)}."
-    if HOST in limiting and GPU not in limiting:
+    if limiting[0] == HOST or (HOST in limiting and GPU not in limiting):
         doing = _largest(parts, lambda part: part.cause.startswith("host: "))
         if doing is not None and doing.percent >= 100 * NAMED_SHARE and NO_NAME not in doing.cause:
             name += f": {_named(doing)} takes {clock.of_step(doing.time_ms)}"
+    if HOST in limiting and GPU not in limiting:
         return f"{name}. Removing all host time would save up to {_at_most(clock, saved[HOST])}."
     if limiting[0] == COMMUNICATION:
         return f"{name}. {_removing(clock, (COMMUNICATION, *limiting[1:]), saved)}."
     if GPU in limiting:
         working = _largest(parts, lambda part: part.part == BUSY)
-        others = [part for part in limiting if part != GPU]
-        if others or working is None:
+        if limiting != (GPU,) or working is None:
             return f"{name}. {_removing(clock, limiting, saved)}."
         host = f"removing all host time would save {_amount(clock, saved[HOST])}"
         return f"{name}. {_taking(working)} {_of(clock, working.time_ms)}; {host}."

@@ -184,6 +184,12 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         ANY: "look at what only that step does: evaluation, checkpointing, logging, a new shape that recompiles, "
         "garbage collection, a slow batch"
     },
+    "WL306": {
+        "torch": "do it in a DataLoader's workers (num_workers) or on the GPU; once, not in each step, where it "
+        "does not change; vectorise loops; log and save from another thread",
+        ANY: "do it ahead of time in another process or on the GPU; once, not in each step, where it does not change; "
+        "vectorise loops",
+    },
     "WL401": {
         "torch": "send fewer, larger messages: larger DDP buckets (bucket_cap_mb), coalesced collectives, flat "
         "parameters",

@@ -53,6 +53,10 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     ),
     "one_range": (INFO, "only what the host began in {detail}; other notes are about the whole trace"),
     "one_phase": (INFO, "only iterations that are {detail}; other notes are about the whole trace"),
+    "short_steps": (
+        INFO,
+        "{count:step mark} left out: without GPU work, or with under 1 % of the run and little of its GPU work",
+    ),
     "repeated_steps": (WARNING, "{count:step mark} with a number used before; only the first of each is a step"),
     "unlinked_kernels": (WARNING, "{count:GPU event} without a recorded launch ({detail} of GPU time)"),
     "no_op_kernels": (INFO, "{count:GPU event} launched outside any op ({detail} of GPU time)"),

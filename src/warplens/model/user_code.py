@@ -7,8 +7,8 @@ import re
 from warplens.lazy_patterns import LazyPattern
 
 FRAME = LazyPattern(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)", re.DOTALL)
-INFRASTRUCTURE = LazyPattern(
-    r"<built-in|<frozen|<string>|<eval|nn\.Module: "
+_FRAMEWORKS = (
+    r"nn\.Module: "
     r"|(?:.*(?:site|dist)-packages/)?(?:torch|triton|torch_tb_profiler|torchvision/ops|functorch)/"
     r"|.*(?:site|dist)-packages/(?:jax|jaxlib|flax|optax|haiku|equinox)/"
     # JAX's Python tracer leaves the folders out: names of files that are JAX's beyond doubt, and calls of common ones.
@@ -20,8 +20,18 @@ INFRASTRUCTURE = LazyPattern(
     # folder may be called warplens as well.
     r"|(?:.*/)?(?:warplens_run/|warplens/(?:capture|cli)/|warplens/__main__\.py\()|jax_backend\.py\("
     r"|(?:session|steps|scopes|windows)\.py\(\d+\): (?:step|mark|_pass_on|__enter__|__exit__|_enter|_exit|is_open)$"
-    r"|(?:.*/)?(?:contextlib|functools|threading|dataclasses|typing|abc|enum|copy|inspect|weakref)\.py\("
 )
+_TOOLS = (
+    r"<built-in|<frozen|<string>|<eval"
+    r"|(?:.*/)?(?:contextlib|functools|threading|dataclasses|typing|abc|enum|copy|inspect|weakref)\.py\("
+    # What user code computes with: the line that calls it says more than the line in it.
+    r"|(?:.*(?:site|dist)-packages/)?(?:numpy/|PIL/|typing_extensions\.py\()"
+    r"|(?:.*/lib/python3[.\d]*/)?(?:collections|json|logging|multiprocessing|importlib)/"
+    r"|(?:.*/lib/python3[.\d]*/)?(?:pathlib|posixpath|genericpath|random|pickle|tempfile|shutil|subprocess|warnings)\.py\("
+)
+FRAMEWORKS = LazyPattern(_FRAMEWORKS)
+"""Frames of what launches work for the user, and of what records it."""
+INFRASTRUCTURE = LazyPattern(f"{_FRAMEWORKS}|{_TOOLS}")
 """Frames that no user would call their own line."""
 
 

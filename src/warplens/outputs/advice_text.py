@@ -29,14 +29,16 @@ def gain_text(finding: Finding, *, per_step: bool) -> str:
         return f"{format_ms(finding.gpu_gain_ms)} of GPU time{of}; {format_ms(finding.gain_ms)} of the step"
     if finding.gain_ms <= 0:
         return f"{'≤ ' * finding.bound}{format_bytes(finding.gain_bytes)} of memory" if finding.gain_bytes else ""
-    bound = "≤ " if finding.bound else ""
-    return f"{bound}{format_ms(finding.gain_ms)}{of} ({finding.gain_percent:.1f} %){_interval(finding)}"
+    if not finding.bound:
+        return f"{format_ms(finding.gain_ms)}{of} ({finding.gain_percent:.1f} %){_interval(finding)}"
+    most_ms = max(finding.gain_ms, finding.gain_high_ms)
+    return f"≤ {format_ms(most_ms)}{of} ({finding.gain_percent * most_ms / finding.gain_ms:.1f} %)"
 
 
 def _interval(finding: Finding) -> str:
-    """Between what the gain is expected; nothing for a bound, and where that is not known or as good as one value."""
+    """Between what the gain is expected; nothing where that is not known or as good as one value."""
     low, high = format_ms(finding.gain_low_ms), format_ms(finding.gain_high_ms)
-    if finding.bound or finding.gain_high_ms <= 0 or low == high:
+    if finding.gain_high_ms <= 0 or low == high:
         return ""
     return f", between {low} and {high}"
 

@@ -12,7 +12,7 @@ import polars as pl
 from warplens.model.iteration_marks import GenerationMark, parse_generation, parse_mark
 from warplens.model.kinds import NESTED, NONE
 from warplens.model.quality import Note
-from warplens.model.trace import SIDE_FRAMES, Ints, Trace
+from warplens.model.trace import SIDE_FRAMES, Bools, Ints, Trace
 from warplens_run.base.units import format_ms, plural
 
 PROFILER_STEP = re.compile(r"ProfilerStep#([0-9]{1,10})")
@@ -21,6 +21,8 @@ NOT_STEPS = re.compile(
     r"## Call CompiledFxGraph|Optimizer\.|nccl:|Torch-Compiled|enumerate\(|ProfilerStep|.*Parallel\."
 )
 """Annotations that frameworks add by themselves; they repeat, but not once per step."""
+LEAST_SHARE = 0.01
+"""Of the host's time: what marks together take less than is next to nothing."""
 MIN_COVER = 0.5
 """A repeating annotation counts as the step only if it covers at least half of its thread's time."""
 
@@ -39,12 +41,19 @@ def mark_steps(trace: Trace) -> Trace:
     generations = _generations(trace)
     if generations is not None:
         trace = trace.with_columns(_generations_note(generations))
-    marks = _marked(trace) or _repeating_annotation(trace) or _optimizer_steps(trace)
+    marks, left_out = _profiler_steps(trace), 0
+    if marks is not None:
+        is_step = _are_steps(trace, marks)
+        left_out = len(is_step) - int(is_step.sum())
+        marks = _chosen(marks, is_step) if is_step.any() else None
+    if left_out:
+        trace = trace.with_columns(Note("short_steps", left_out))
+    # Steps that the program marks, else the passes of a served model: a step may be a whole answer of many passes.
+    marks = marks or _served_passes(trace) or generations or _repeating_annotation(trace) or _optimizer_steps(trace)
     if marks is None:
         # One pass of a served model is no step, but whoever serves it does not call prof.step() either.
-        return trace if _is_served(trace) else trace.with_columns(Note("no_steps"))
-    # Steps of several threads could overlap; a later one never starts before the earlier one ends.
-    end = np.minimum(marks.end, np.append(marks.start[1:], marks.end[-1]))
+        return trace if left_out or _is_served(trace) else trace.with_columns(Note("no_steps"))
+    end = _ends(marks)
     frame = pl.DataFrame(
         {"step": marks.numbers, "name": marks.names, "start_ns": marks.start, "end_ns": end},
         schema=SIDE_FRAMES["steps"],
@@ -52,13 +61,49 @@ def mark_steps(trace: Trace) -> Trace:
     notes = [Note("steps_guessed", detail=marks.origin)] if marks.origin else []
     if marks.repeated:
         notes.append(Note("repeated_steps", marks.repeated))
-    assigned = trace.with_columns(*notes, step=_assign(trace, marks.numbers, marks.start, end))
-    return replace(assigned, steps=frame)
+    position = _positions(trace, marks.start, end)
+    step = np.where(position >= 0, np.array(marks.numbers)[np.maximum(position, 0)], NONE)
+    return replace(trace.with_columns(*notes, step=step), steps=frame)
 
 
-def _assign(trace: Trace, numbers: list[int], start: Ints, end: Ints) -> Ints:
-    """A host event belongs to the step it starts in, GPU work to the step that launched it, if that is recorded, and an
-    annotation of a GPU to the step of the first work in it."""
+def _ends(marks: Marks) -> Ints:
+    """Steps of several threads could overlap; a later one never starts before the earlier one ends."""
+    ends: Ints = np.minimum(marks.end, np.append(marks.start[1:], marks.end[-1]))
+    return ends
+
+
+def _are_steps(trace: Trace, marks: Marks) -> Bools:
+    """Which marks are steps: not those that hold no GPU work and take next to no time of the run. None is where all
+    take next to no time of the run, and what they launch does too or is the lesser part of the GPU's work."""
+    end, gpu = _ends(marks), trace.gpu_rows
+    length = end - marks.start
+    host = trace.rows_of(*NESTED)
+    begun = trace.ints("start_ns")[host]
+    little_ns = LEAST_SHARE * float((begun + trace.ints("dur_ns")[host]).max() - begun.min())
+    position, duration = _positions(trace, marks.start, end)[gpu], trace.ints("dur_ns")[gpu]
+    inside = position >= 0
+    count = np.bincount(position[inside], minlength=len(length))
+    held_ns = duration[inside].sum()
+    is_little = length.sum() < little_ns and (held_ns < little_ns or 2 * held_ns < duration.sum())
+    if is_little:
+        return np.zeros(len(length), bool)
+    is_empty: Bools = count == 0
+    return ~is_empty if length[is_empty].sum() < little_ns else np.ones(len(length), bool)
+
+
+def _chosen(marks: Marks, chosen: Bools) -> Marks:
+    at = np.flatnonzero(chosen).tolist()
+    return marks._replace(
+        numbers=[marks.numbers[index] for index in at],
+        names=[marks.names[index] for index in at],
+        start=marks.start[chosen],
+        end=marks.end[chosen],
+    )
+
+
+def _positions(trace: Trace, start: Ints, end: Ints) -> Ints:
+    """Which mark each event belongs to, -1 for none: a host event to the one it starts in, GPU work to the one that
+    launched it, if that is recorded, and an annotation of a GPU to that of the first work in it."""
     begun = trace.ints("start_ns")
     moment = begun.copy()
     gpu = trace.gpu_rows
@@ -68,8 +113,7 @@ def _assign(trace: Trace, numbers: list[int], start: Ints, end: Ints) -> Ints:
         first = _first_work(trace, marks)
         moment[marks] = np.where(first >= 0, moment[first], NONE)
     position = np.searchsorted(start, moment, side="right") - 1
-    inside = (position >= 0) & (moment < end[np.maximum(position, 0)])
-    return np.where(inside, np.array(numbers)[np.maximum(position, 0)], NONE)
+    return np.where(moment < end[np.maximum(position, 0)], position, NONE)
 
 
 def _first_work(trace: Trace, marks: Ints) -> Ints:
@@ -100,11 +144,6 @@ def _annotations(trace: Trace) -> tuple[Ints, list[str]]:
 def _marks(trace: Trace, rows: Ints, numbers: list[int], names: list[str], origin: str) -> Marks:
     start = trace.ints("start_ns")[rows]
     return Marks(numbers, names, start, start + trace.ints("dur_ns")[rows], origin)
-
-
-def _marked(trace: Trace) -> Marks | None:
-    """Steps that the program marks, else the passes of a served model: a step may be a whole answer of many passes."""
-    return _profiler_steps(trace) or _served_passes(trace) or _generations(trace)
 
 
 def _generations(trace: Trace) -> Marks | None:

@@ -128,10 +128,13 @@ class Profile(TablesOnDemand):
     @cached_property
     def _findings(self) -> list[Finding]:
         from warplens.advice import find
+        from warplens.analyses.graph.host_code import host_code
 
+        bounds = self.bounds
         findings = find(
-            self._advice_tables(), self.min_gain_percent, self.trace.meta.format, self.model_of_gains, self.bounds
-        )
+            self._advice_tables(), self.min_gain_percent, self.trace.meta.format, self.model_of_gains, bounds,
+            host_code(self.workspace) if bounds is not None else None,
+        )  # fmt: skip
         findings += self._memory_findings()
         if self.workspace.proof is None:
             return findings

@@ -69,6 +69,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "WL206=fp16": "fp16 needs gradients that are scaled (GradScaler), which is part of the program",
     "WL212": "what is recomputed is part of the program",
     "WL303": "how data are prepared is part of the program",
+    "WL306": "what the host computes is part of the program",
 }
 
 

@@ -204,14 +204,11 @@ def _gaps(graph: StepGraph, times: Floats, free: Union) -> tuple[Union, list[str
     work = np.flatnonzero(graph.is_work)
     begins = np.rint(times[work] - graph.weight_ns[work]).astype(np.int64)
     order = np.argsort(begins, kind="stable")
-    at = np.minimum(np.searchsorted(begins[order], ends), len(order) - 1)
-    by_work, by_mark = (
-        work[order[at]],
-        marks[np.minimum(np.searchsorted(moments, ends), len(marks) - 1)] if len(marks) else 0,
-    )
+    # Where nothing runs afterwards, the last node of all.
+    by_work = np.append(work[order], np.argmax(times))[np.searchsorted(begins[order], ends)]
+    by_mark = marks[np.minimum(np.searchsorted(moments, ends), len(marks) - 1)] if len(marks) else 0
     ends_at_mark, begins_at_mark = np.isin(ends, moments), np.isin(starts, moments)
-    is_last = begins[order[at]] < ends  # nothing runs afterwards
-    ended_by = np.where(ends_at_mark, by_mark, np.where(is_last, int(np.argmax(times)), by_work))
+    ended_by = np.where(ends_at_mark, by_mark, by_work)
     if graph.is_run:
         first, last = int(begins.min()), int(np.rint(times[work]).max())
         begins_at_mark, ends_at_mark = ends <= first, starts >= last

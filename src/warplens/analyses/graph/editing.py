@@ -23,7 +23,7 @@ from warplens.model.edits import (
     ScaleWork,
     WorkOfRows,
 )
-from warplens.model.intervals import Union, covered_until, covers, union
+from warplens.model.intervals import EMPTY, Union, covers, subtract, union
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
 
@@ -63,6 +63,8 @@ class EditedGraph:
     """Per edge: the host's part of its lag."""
     latency_ns: Floats = field(init=False)
     """Per edge: the rest of it."""
+    removed: Union = EMPTY
+    """When the host's time is gone, as recorded."""
 
     def __post_init__(self) -> None:
         self.weight_ns, self.whole_ns = self.graph.weight_ns.copy(), self.graph.weight_ns.copy()
@@ -193,11 +195,10 @@ class EditedGraph:
         self._remove_host_time(graph.fetches_ns)
 
     def _remove_host_time(self, removed: Union) -> None:
-        graph = self.graph
-        edges, start, end = graph.host_spans
-        inside = covered_until(removed, end) - covered_until(removed, start)
-        share = np.divide(self.plain_host_ns, graph.host_ns, out=np.zeros(len(graph.lag_ns)), where=graph.host_ns > 0)
-        self.host_ns[edges] -= np.minimum(self.host_ns[edges], share[edges] * inside)
+        """Time that an earlier edit has removed is gone already."""
+        edges, time_ns = self.graph.host_time_inside(self.plain_host_ns, subtract(removed, self.removed))
+        self.host_ns[edges] -= np.minimum(self.host_ns[edges], time_ns)
+        self.removed = union(*(np.concatenate(ends) for ends in zip(self.removed, removed, strict=True)))
 
     def _capture(self, factor: float) -> None:
         """The host's time goes, and what is left between kernels is the pause inside a graph."""

@@ -12,14 +12,17 @@ from warplens.analyses.graph.idle_chains import IdlePart
 from warplens.analyses.graph.records import Floats
 from warplens.analyses.shared import shared
 from warplens.analyses.time.gaps import ALLOCATION, DATA_LOADING, LOADING
-from warplens.analyses.time.host_activity import SYNC_CALL, matching_names
+from warplens.analyses.time.host_activity import SYNC_CALL, matching_names, pieces_of
 from warplens.analyses.time.phases import MARKS
 from warplens.analyses.work.modules import lines_around, modules_around, user_frames
 from warplens.analyses.work.places import pattern_of
 from warplens.analyses.workspace import Workspace
-from warplens.model.kinds import CODE, NESTED, NONE
+from warplens.model.arrays import numbered
+from warplens.model.intervals import union
+from warplens.model.kinds import CODE, NONE
 from warplens.model.trace import Bools, Ints
 from warplens.passes.climb import climb
+from warplens.passes.steps import PROFILER_STEP
 
 WAITS_INSIDE: Final = {
     "data loading": DATA_LOADING,
@@ -96,24 +99,18 @@ def _autograd_lanes(work: Workspace) -> frozenset[int]:
 
 
 def _own_times(work: Workspace, lane: int, parts: Sequence[IdlePart]) -> tuple[Ints, Floats]:
-    """Events of a thread that run in these stretches, and the time of each there without the events inside it."""
-    trace = work.trace
-    events = trace.rows_of(*NESTED)
-    events = events[trace.ints("lane")[events] == lane]
-    start, parent = trace.ints("start_ns"), trace.ints("parent")
-    end = start + trace.ints("dur_ns")
+    """Events of a thread that run in these stretches, and the time in which each is the innermost one there."""
     own = sorted(parts, key=lambda part: part.recorded_start_ns)
     moments = np.array([(part.recorded_start_ns, part.recorded_end_ns) for part in own]).ravel()
     moments = np.maximum.accumulate(moments)
     passed = np.repeat(np.cumsum([0.0, *(part.time_ns for part in own)]), 2)[1:-1]
-    events = events[(end[events] > moments[0]) & (start[events] < moments[-1])]
-    covered = np.zeros(len(trace) + 1)
-    covered[events] = np.interp(end[events], moments, passed) - np.interp(start[events], moments, passed)
-    events = events[covered[events] > 0]
-    inside = np.zeros(len(trace) + 1)
-    np.add.at(inside, parent[events], covered[events])  # of the outermost: the last, which is no event
-    own_ns = np.maximum(0.0, covered[events] - inside[events])
-    return events[own_ns > 0], own_ns[own_ns > 0]
+    rounded = np.rint(moments).astype(np.int64)
+    pieces = pieces_of(work.trace, lane, union(rounded[::2], rounded[1::2]))
+    covered = np.interp(pieces.end_ns, moments, passed) - np.interp(pieces.start_ns, moments, passed)
+    is_known = (pieces.row != NONE) & (covered > 0)
+    rows, row_of = numbered(pieces.row[is_known])
+    own_ns: Floats = np.bincount(row_of, covered[is_known], len(rows)).astype(float)
+    return rows, own_ns
 
 
 def _causes(work: Workspace, rows: Ints) -> list[str]:
@@ -124,7 +121,7 @@ def _causes(work: Workspace, rows: Ints) -> list[str]:
     tests = [(cause, _at_or_above(rows, parent, marks)) for cause, marks in _marked(work)]
     around = climb(rows, parent, kind == CODE["module"])
     frames = climb(rows, parent, user_frames(work))
-    annotated = climb(rows, parent, _own_annotations(work))
+    annotated = climb(rows, parent, own_annotations(work))
     in_op = climb(rows, parent, kind == CODE["op"])
     tests.append((FORWARD, around >= 0))
     causes = np.select([test for _, test in tests], np.arange(len(tests)), len(tests)).tolist()
@@ -163,11 +160,11 @@ def _at_or_above(rows: Ints, parent: Ints, marks: Bools) -> Bools:
     return above
 
 
-def _own_annotations(work: Workspace) -> Bools:
+def own_annotations(work: Workspace) -> Bools:
     """Ranges that the program names, those that mark steps aside."""
     trace = work.trace
     marks = set(trace.steps["name"].to_list())
-    is_step = np.zeros(len(trace.names), bool)
+    is_step = matching_names(trace, PROFILER_STEP)
     is_step[[code for code in trace.host_names.tolist() if trace.names[code] in marks]] = True
     own: Bools = trace.is_kind("annotation") & ~is_step[trace.ints("name")]
     return own

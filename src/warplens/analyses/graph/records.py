@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warplens.model.arrays import ranges
-from warplens.model.intervals import Union
+from warplens.model.intervals import Union, covered_until
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
 
@@ -178,6 +178,15 @@ class StepGraph(msgspec.Struct, frozen=True, dict=True):
         edges = np.flatnonzero(self.on_host)
         end = self.recorded_ns[self.target[edges]]
         return edges, (end - self.lag_ns[edges]).astype(np.int64), end.astype(np.int64)
+
+    def host_time_inside(self, plain_host_ns: Floats, removed: Union) -> tuple[Ints, Floats]:
+        """The edges of the host, and how much of each one's time without the profiler is within some ranges of time, as
+        recorded."""
+        edges, start, end = self.host_spans
+        inside = covered_until(removed, end) - covered_until(removed, start)
+        share = np.divide(plain_host_ns, self.host_ns, out=np.zeros(len(self.lag_ns)), where=self.host_ns > 0)
+        time_ns: Floats = share[edges] * inside
+        return edges, time_ns
 
     @cached_property
     def on_host(self) -> Bools:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from warplens.model.arrays import places_by_value
+from warplens.lazy_patterns import LazyPattern
+from warplens.model.arrays import places_by_value, sorted_unique
+from warplens.model.intervals import Union, covers
 from warplens.model.kinds import NESTED, NONE
 from warplens.model.trace import Bools, Ints, Trace
 
@@ -18,7 +20,7 @@ SYNC_CALL: Final = re.compile(
 NO_ROWS: Final = np.zeros(0, np.int64)
 
 
-def matching_names(trace: Trace, pattern: re.Pattern[str]) -> Bools:
+def matching_names(trace: Trace, pattern: re.Pattern[str] | LazyPattern) -> Bools:
     """Which of the trace's names are of host events and match."""
     matches = np.zeros(len(trace.names), bool)
     codes = trace.host_names
@@ -47,6 +49,29 @@ def innermost_at(trace: Trace, lane: Ints, moment: Ints) -> Ints:
             row = np.where(over, parent[row], row)
         innermost[asked] = row
     return innermost
+
+
+class Pieces(NamedTuple):
+    """Time of one thread, cut where its events begin and end, and the innermost event of each piece, -1 for none."""
+
+    start_ns: Ints
+    end_ns: Ints
+    row: Ints
+
+
+def pieces_of(trace: Trace, lane: int, stretches: Union) -> Pieces:
+    """What a thread does in some stretches of time, piece by piece.
+
+    By time and not by which event is whose child: a mark of a step may begin in one Python frame and end in another.
+    """
+    events = trace.rows_of(*NESTED)
+    events = events[trace.ints("lane")[events] == lane]
+    start = trace.ints("start_ns")[events]
+    moments = np.concatenate([start, start + trace.ints("dur_ns")[events]])
+    edges = sorted_unique(np.concatenate([moments[covers(stretches, moments)], *stretches]))
+    inside = covers(stretches, edges[:-1])
+    begin, end = edges[:-1][inside], edges[1:][inside]
+    return Pieces(begin, end, innermost_at(trace, np.full(len(begin), lane), begin))
 
 
 def rows_by_thread(trace: Trace, rows: Ints) -> dict[int, Ints]:

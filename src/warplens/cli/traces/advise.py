@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from warplens.advice.thresholds import JOB_THRESHOLDS
@@ -11,6 +12,7 @@ from warplens.cli.opening import open_profile, timeline_of
 from warplens.cli.options import add_trace
 from warplens.cli.rank_choice import names_job
 from warplens.cli.showing import show_text
+from warplens.model.finding import ranked
 from warplens.outputs.advice_text import AdviceScope, advice_json, render_advice
 from warplens.outputs.furthest import furthest_text
 from warplens_run.cli.options import add_json, add_top
@@ -55,10 +57,18 @@ class AdviseVerb(Verb):
 def advice_text(profile: Opened, findings: Sequence[Finding], columns: int, min_gain: float | None = None) -> TableText:
     """The findings of a profile as text, with all that applies to them as a whole."""
     if profile.has_timeline:
-        scope = _scope(profile.with_timeline())
+        opened = profile.with_timeline()
+        scope, findings = _scope(opened), _within_bounds(opened, findings)
     else:
         scope = _memory_scope(profile) if "memory_peak" in profile.table_names else _job_scope(profile, min_gain)
     return render_advice(findings, scope, width=columns)
+
+
+def _within_bounds(profile: Profile, findings: Sequence[Finding]) -> list[Finding]:
+    """The most that each may win is that of the Answer: no more than what limits the step allows."""
+    of_answer = zip(ranked(profile.findings()), profile.answer().findings, strict=True)
+    highest_ms = {id(finding): answered.high_ms for finding, answered in of_answer}  # rules of others may not hash
+    return [replace(each, gain_high_ms=highest_ms.get(id(each)) or each.gain_high_ms) for each in findings]
 
 
 def _memory_scope(profile: Opened) -> AdviceScope:

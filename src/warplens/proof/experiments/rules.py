@@ -211,6 +211,7 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "WL303": "the data loader is not part of the trace; " + ESTIMATED,
     "WL304": "what the host does between two graphs is not part of a replay; " + ESTIMATED,
     "WL305": "what made one step slow does not happen in a replay; " + ESTIMATED,
+    "WL306": "a replay runs no code of the program; " + ESTIMATED,
     "WL401": OTHER_RANKS,
     "WL601": "what the host does between two passes is not part of a replay; " + ESTIMATED,
     "WL602": "a graph of another batch size is not in the trace; " + ESTIMATED,
