@@ -70,8 +70,8 @@ def host_code(work: Workspace) -> HostCode | None:
     runs = _runs(work)
     if not len(runs):
         return None
-    graph, per_op_ns = graph_of(work), recording_cost(work).per_op_ns
-    plain = plain_host(graph, per_op_ns)
+    graph, share = graph_of(work), recording_cost(work).share
+    plain = plain_host(graph, share)
     steps = 1 if graph.is_run else np.count_nonzero(graph.kind == MARK) - 1
     to_step = calibration(work) / 1e6
 
