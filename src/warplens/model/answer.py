@@ -74,6 +74,8 @@ class Answer:
     bound: str = ""
     """What limits the step in a word or two; empty where that is not known."""
     clock: Clock | None = None
+    compared: tuple[Clock, ...] = ()
+    """Of a diff: the steps of A and of B."""
     parts: tuple[Part, ...] = ()
     """Where one step goes; they add up to the clock."""
     savings: tuple[Saving, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from warplens_run.base.units import format_short_ms
+from warplens_run.base.units import format_short_ms, plural
 
 MEASURED: Final = "measured"
 GIVEN: Final = "given"
@@ -68,6 +68,16 @@ class Clock:
         if not self.is_wide:
             return self.of_step(self.step_ms)
         return f"{self.interval} {self.of_step(self.step_ms).rpartition(' ')[2]}"
+
+    @property
+    def text(self) -> str:
+        """`39.6 ms (38.0 to 41.2, estimated)`, or `31 to 52 ms (estimated)` where the interval is wide."""
+        return f"{self.amount} ({self.source if self.is_wide else self.sure})"
+
+    @property
+    def counted(self) -> str:
+        """`3 steps`, `2 passes`; empty for a run."""
+        return plural(self.steps, self.whole, {"pass": "passes"}.get(self.whole, "")) if self.steps else ""
 
     def of_step(self, ms: float) -> str:
         """A part of the step, in the step's unit."""

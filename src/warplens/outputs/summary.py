@@ -107,14 +107,10 @@ def _step(answer: Answer, width: int) -> list[Line]:
     clock = answer.clock
     if clock is None:
         return []
-    parts = [f"{clock.amount} ({clock.source if clock.is_wide else clock.sure})"]
+    parts = [clock.text]
     if clock.of_step(clock.recorded_ms) != clock.of_step(clock.step_ms):
         parts.append(f"{clock.of_step(clock.recorded_ms)} recorded")
-    if clock.steps:
-        parts.append(plural(clock.steps, clock.whole, {"pass": "passes"}.get(clock.whole, "")))
-    if clock.hint:
-        parts.append(clock.hint)
-    return _labelled(clock.whole, " · ".join(parts), width)
+    return _labelled(clock.whole, " · ".join(filter(None, (*parts, clock.counted, clock.hint))), width)
 
 
 def _warnings(answer: Answer, width: int) -> list[Line]:
