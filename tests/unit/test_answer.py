@@ -10,6 +10,7 @@ import pytest
 
 import warplens
 from support import ROOT, RunInside, real_traces
+from warplens.analyses.graph.breakdown import WITH_GPU
 from warplens.cli.explaining.topics import TOPICS
 from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer
 from warplens.model.clock import SOURCES
@@ -82,6 +83,20 @@ def test_every_gain_is_an_interval_or_a_bound(answer: Answer) -> None:
     for finding in answer.findings:
         assert re.fullmatch(r"|≤ .+|[\d.,]+ \S+ \([\d.,]+ to [\d.,]+\)", finding.gain), finding.gain
         assert finding.certainty in CERTAINTIES
+
+
+def test_parts_have_the_ends_of_the_step(answer: Answer) -> None:
+    clock = answer.clock
+    if clock is None:
+        return
+    busy_ms = sum(part.time_ms for part in answer.parts if part.part in WITH_GPU)
+    for end, name in ((clock.low_ms, "low_ms"), (clock.high_ms, "high_ms")):
+        is_idle = busy_ms < clock.step_ms * (1 - 1e-9)
+        assert sum(getattr(part, name) for part in answer.parts) == pytest.approx(
+            max(end, busy_ms) if is_idle else busy_ms
+        )
+    for part in answer.parts:
+        assert part.low_ms <= part.time_ms * (1 + 1e-9) and part.time_ms <= part.high_ms * (1 + 1e-9)
 
 
 def test_explain_knows_what_the_answer_prints(answer: Answer) -> None:

@@ -120,7 +120,7 @@ def _by_bounds(clock: Clock, parts: Sequence[Part], bounds: StepBounds, saved: d
     if HOST in limiting and GPU not in limiting:
         doing = _largest(parts, lambda part: part.cause.startswith("host: "))
         if doing is not None and doing.percent >= 100 * NAMED_SHARE and NO_NAME not in doing.cause:
-            name += f": {_named(doing)} takes {clock.of_step(doing.time_ms)}"
+            name += f": {_named(doing)} takes {clock.between(doing.low_ms, doing.high_ms)}"
         return f"{name}. Removing all host time would save up to {_at_most(clock, saved[HOST])}."
     if limiting[0] == COMMUNICATION:
         return f"{name}. {_removing(clock, (COMMUNICATION, *limiting[1:]), saved)}."

@@ -32,6 +32,10 @@ class Part:
     percent: float
     place: str = ""
     place_ms: float | None = None
+    low_ms: float = 0.0
+    """In the shortest step that fits: idle time by its share of what is left beside the GPU's work."""
+    high_ms: float = 0.0
+    """In the longest."""
 
 
 @dataclass(frozen=True)
