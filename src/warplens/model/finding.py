@@ -197,16 +197,17 @@ def answered(
 ) -> AnsweredFinding:
     """A finding as the Answer has it; no gain exceeds the bound `at_most_ms`."""
     proved = finding.proved_gain_ms is not None
+    gain = gain_text(finding, clock, at_most_ms)
     return AnsweredFinding(
         code=finding.code,
         title=finding.title,
-        gain=gain_text(finding, clock, at_most_ms),
+        gain=gain,
         place=finding.place,
         advice=finding.advice,
         certainty=MEASURED if proved else certainty,
         gain_ms=finding.gain_ms,
-        low_ms=None if finding.bound else finding.gain_low_ms,
-        high_ms=min(at_most_ms, upper_ms(finding)),
+        low_ms=finding.gain_low_ms if gain and not finding.bound else None,
+        high_ms=min(at_most_ms, upper_ms(finding)) if gain else None,
         is_upper_bound=finding.bound,
         proof=_proof(finding),
     )
