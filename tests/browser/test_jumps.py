@@ -50,22 +50,30 @@ def test_ticked_findings_show_the_step_with_them_and_stay_in_the_link(written: W
     boxes = page.page.locator(".wi input[type=checkbox]")
     assert boxes.count() == len(subsets.rows)
     assert "tick what you would change" in result.inner_text()
-    first, second = subsets.rows[0], subsets.rows[-1]
-    boxes.first.focus()
+    findings = profile.findings()
+    first, second = [row for row in subsets.rows if not findings[row].bound][:2]
+    boxes.nth(subsets.rows.index(first)).focus()
     page.page.keyboard.press("Space")
     assert shown_ms(result.inner_text()) == pytest.approx([subsets.step_ms[0], subsets.with_rows({first})], rel=0.006)
-    boxes.last.check()
+    boxes.nth(subsets.rows.index(second)).check()
     both = [subsets.step_ms[0], subsets.with_rows({first, second})]
     assert shown_ms(result.inner_text()) == pytest.approx(both, rel=0.006)
     again = show(written(EAGER), page.settled().js("() => location.hash.slice(1)"))
     assert shown_ms(again.page.locator(".wi-result").inner_text()) == pytest.approx(both, rel=0.006)
+    bound = next(row for row in subsets.rows if findings[row].bound)
+    again.page.locator(".wi input[type=checkbox]").nth(subsets.rows.index(bound)).check()
+    assert "→ ≥ " in again.page.locator(".wi-result").inner_text(), "of a bound only the most is known"
     again.page.get_by_role("button", name="None").click()
     assert again.page.locator(".wi input:checked").count() == 0
     again.assert_quiet()
 
 
 def shown_ms(text: str) -> list[float]:
-    return [float(number) for number in re.findall(r"([\d.]+) ms", text)]
+    """The expected times of the step before and after, each with its interval."""
+    numbers = [float(number) for number in re.findall(r"([\d.]+) ms", text)]
+    for expected, least, most in (numbers[:3], numbers[3:]):
+        assert least <= expected <= most
+    return numbers[::3]
 
 
 def test_the_head_has_the_step_in_numbers_which_lead_to_their_tables(written: Written, look: Show) -> None:

@@ -64,7 +64,9 @@ def test_the_screen_begins_with_the_verdict_and_says_what_was_compared(
     printed: Printed, pair: tuple[Path, Path]
 ) -> None:
     lines = printed(*pair).splitlines()
-    assert lines[0].startswith("verdict   B is 2.68× faster: 0.96 → 0.36 ms per unprofiled step (estimated). ")
+    verdict = "B is 2.68× faster (2.51 to 2.84): 958.2 µs (919.4 to 999.4) → 358.2 µs (343.4 to 375.4)"
+    assert lines[0] == f"verdict   {verdict}"
+    assert lines[1].lstrip().startswith("per unprofiled step (estimated). ")
     labels = [line.split()[0] for line in lines if line and not line.startswith(" ")]
     assert labels[:6] == ["verdict", "A", "B", "matched", "times", "noise"]
     assert "100 % of A's and 100 % of B's GPU time" in "\n".join(lines)
@@ -177,19 +179,27 @@ def test_failures_say_one_line_and_set_the_exit_code(
 
 def test_given_step_times_are_compared_next_to_the_recorded_ones(pair: tuple[Path, Path], printed: Printed) -> None:
     text = " ".join(printed(*pair, "--step-time", "0.9ms,0.6ms").split())
-    assert "B is 1.50× faster: 0.90 → 0.60 ms per unprofiled step (measured; 0.96 → 0.36 ms recorded)." in text
-    assert "step A 900.0 µs plain, 961.0 µs recorded; B 600.0 µs plain, 361.0 µs recorded" in text
+    assert (
+        "B is 1.50× faster: 0.90 → 0.60 ms per unprofiled step (measured; 0.96 → 0.36 ms recorded in 2 and 2 steps)."
+        in text
+    )
+    a, b = (
+        "A 900.0 µs (given) · 961.0 µs recorded, all 3 steps",
+        "B 600.0 µs (given) · 361.0 µs recorded, all 3 steps",
+    )
+    assert f"step {a}; {b}" in text
 
 
-def test_one_given_step_time_is_shown_but_not_compared_with_an_estimate(
+def test_a_given_step_time_is_compared_with_the_interval_of_an_estimate(
     pair: tuple[Path, Path], printed: Printed
 ) -> None:
     text = " ".join(printed(*pair, "--step-time", ",0.34ms").split())
-    assert "plain (estimated), 961.0 µs recorded; B 340.0 µs plain, 361.0 µs recorded" in text
-    assert "B is 2.67× faster: 0.96 → 0.36 ms per recorded step." in text
+    estimated = "958.2 µs (919.4 to 999.4"
+    assert f"step A {estimated}, estimated) · 961.0 µs recorded, all 3 steps; B 340.0 µs (given)" in text
+    assert f"B is 2.82× faster (2.70 to 2.94): {estimated}) → 340.0 µs per unprofiled step (estimated)." in text
     both = " ".join(printed(*pair, "--step-time", "0.9ms,0.9ms").split())
-    assert "step A 900.0 µs plain, 961.0 µs recorded; B" in both
-    assert "per unprofiled step" not in both, "no host makes B take that long"
+    assert "A 900.0 µs (given)" in both
+    assert "estimated) · 361.0 µs recorded, all 3 steps (the time that is given fits no cost of recording)" in both
 
 
 def test_what_is_not_a_pair_of_step_times_is_refused(

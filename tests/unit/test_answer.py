@@ -1,18 +1,15 @@
-"""The Answer: one record for everything that can be opened, which no screen contradicts."""
+"""The Answer: one record for everything that can be opened. That no screen contradicts it is in test_screens_agree."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 import warplens
-from support import ROOT, RunInside, real_traces
-from warplens.cli.explaining.topics import TOPICS
-from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer
-from warplens.model.clock import SOURCES
+from support import ROOT, RunInside
+from warplens.model.answer import CERTAINTIES
 from warplens.outputs.summary import render_summary
 
 SAMPLES = ROOT / "samples"
@@ -24,7 +21,6 @@ KINDS = {
     "kernels/slow_softmax.facts.json": "kernel",
     "kernels/slow_softmax.wkt": "kernel",
 }
-FAULTS = sorted((SAMPLES / "faults").glob("*.json.gz"))
 
 
 @pytest.mark.parametrize("path", KINDS)
@@ -46,56 +42,6 @@ def test_every_kind_has_an_answer_and_its_outputs_have_the_same(
 def test_a_comparison_has_an_answer_too() -> None:
     path = SAMPLES / "faults" / "launch_bound.before.json.gz"
     assert warplens.diff(path, path).answer().kind == "diff"
-
-
-@pytest.fixture(scope="module", params=[*real_traces(), *FAULTS], ids=lambda path: f"{path.parent.name}/{path.name}")
-def answer(request: pytest.FixtureRequest) -> Answer:
-    opened = warplens.open(request.param)
-    if not isinstance(opened, warplens.Profile):
-        pytest.skip("no timeline")
-    return opened.answer()
-
-
-def test_no_screen_contradicts_itself(answer: Answer) -> None:
-    clock = answer.clock
-    if clock is None:
-        assert not answer.parts and not answer.savings
-        return
-    assert sum(part.time_ms for part in answer.parts) == pytest.approx(clock.step_ms, rel=1e-6)
-    assert clock.low_ms <= clock.step_ms <= clock.high_ms
-    for saving in answer.savings:
-        assert saving.at_most_ms <= clock.high_ms * (1 + 1e-9)
-    for finding in answer.findings:
-        assert finding.high_ms is None or finding.high_ms <= clock.high_ms * (1 + 1e-9), finding
-    busy = [part for part in answer.largest if part.part == "GPU busy"]
-    named = re.search(r"GPU-bound\. (.+?) takes? (\S+) of ", answer.verdict)
-    if named is not None and busy and named[1] != "Kernels of no known category":
-        largest = max(busy, key=lambda part: part.time_ms)
-        assert named[1] == largest.cause, "the category of the verdict is the first of the table"
-        assert named[2] in clock.of_step(largest.time_ms)
-    of_step = re.search(r" of ([\d.]+) ms a step \(", answer.verdict)
-    if of_step is not None:
-        assert f"{of_step[1]} ms" == clock.of_step(clock.step_ms)
-
-
-def test_every_gain_is_an_interval_or_a_bound(answer: Answer) -> None:
-    for finding in answer.findings:
-        assert re.fullmatch(r"|≤ .+|[\d.,]+ \S+ \([\d.,]+ to [\d.,]+\)", finding.gain), finding.gain
-        assert finding.certainty in CERTAINTIES
-
-
-def test_explain_knows_what_the_answer_prints(answer: Answer) -> None:
-    words = {part.part for part in answer.parts} | {part.cause for part in answer.parts}
-    words |= {answer.certainty} | ({answer.clock.source} if answer.clock else set())
-    words |= {finding.code for finding in answer.findings}
-    for word in words:
-        assert any(line for topic in TOPICS for line in topic(word)), word
-
-
-def test_what_cannot_be_told_says_so_in_the_verdict(answer: Answer) -> None:
-    if answer.certainty == CANNOT_TELL:
-        assert "annot tell" in answer.verdict or answer.clock is None
-    assert answer.clock is None or answer.clock.source in SOURCES
 
 
 def test_the_first_screen_fits_a_terminal() -> None:

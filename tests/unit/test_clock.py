@@ -87,3 +87,17 @@ def test_an_interval_is_said_where_it_is_wide() -> None:
     narrow, wide = (Clock(39.6, low, high, ESTIMATED, 50.0) for low, high in ((38.0, 41.0), (31.0, 52.0)))
     assert (narrow.amount, narrow.sure) == ("39.6 ms", "38.0 to 41.0, estimated")
     assert wide.amount == "31.0 to 52.0 ms"
+
+
+def test_what_follows_from_an_estimated_step_has_its_interval() -> None:
+    wide, narrow = Clock(10, 8, 12.5, ESTIMATED, 15), Clock(10, 9.5, 10.5, ESTIMATED, 11)
+    given = Clock(10, 10, 10, GIVEN, 11)
+    assert [clock.share(4) for clock in (wide, narrow, given)] == ["32.0 to 50.0 %", "40.0 % (38.1 to 42.1)", "40.0 %"]
+    assert wide.share(9) == "72.0 to 100.0 %"
+    assert [clock.rate(100, "{:.0f}".format) for clock in (wide, given)] == ["80 to 125", "100"]
+    assert [clock.text for clock in (wide, narrow, given)] == [
+        "8.0 to 12.5 ms (estimated)",
+        "10.0 ms (9.5 to 10.5, estimated)",
+        "10.0 ms (given)",
+    ]
+    assert (wide.between(1, 2), wide.between(1, 1)) == ("1.0 to 2.0 ms", "1.0 ms")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,15 @@ import pytest
 
 import warplens
 from support import annotation, kernel, launch, op, write_trace
-from warplens.advice.compared_steps import change_of_steps
+from warplens.advice.compared_steps import change_of_steps, ratio_of
+from warplens.model.answer import CANNOT_TELL
+from warplens.model.clock import ESTIMATED, GIVEN, MEASURED, Clock
 
 MS = 1_000.0
 
 
 def run(
-    path: Path, lengths: list[float], *, busy: float = 0.5, host_us: float = 5.0, **header: Any
+    path: Path, lengths: list[float], *, busy: float = 0.5, host_us: float = 5.0, step_ms: float = 0.0, **header: Any
 ) -> warplens.Profile:
     """Steps of these lengths (ms), of which the GPU works this share, each launched by one op of this length."""
     events, at = [], 0.0
@@ -28,7 +31,7 @@ def run(
         else:
             events += [op("aten::mm", at + 1, us / 2)]
         at += us
-    return warplens.open(write_trace(path, events, **header), cache=False)
+    return warplens.open(write_trace(path, events, **header), cache=False, step_ms=step_ms)
 
 
 def verdict(a: warplens.Profile, b: warplens.Profile) -> str:
@@ -74,7 +77,11 @@ def test_steps_are_compared_and_not_how_much_of_them_the_gpu_works(tmp_path: Pat
     a = run(tmp_path / "a.json", [375.0, 376.0, 374.0, 375.0], busy=0.5)
     b = run(tmp_path / "b.json", [382.0, 383.0, 381.0, 382.0], busy=0.38)
     text = verdict(a, b)
-    assert text.startswith("B is 1.02× slower: 375 → 382 ms per unprofiled step (estimated).")
+    steps = "375.0 ms (360.0 to 390.0) → 382.0 ms (366.7 to 397.3) (estimated)"
+    assert text.startswith(
+        f"Cannot tell which unprofiled step is longer: {steps}. "
+        "As recorded in 3 and 3 steps, B is 1.02× slower: 375 → 382 ms per recorded step."
+    )
 
 
 def test_steps_with_hardly_any_gpu_work_are_compared_by_their_length(tmp_path: Path) -> None:
@@ -82,7 +89,8 @@ def test_steps_with_hardly_any_gpu_work_are_compared_by_their_length(tmp_path: P
     a = run(tmp_path / "a.json", [60.0, 60.1, 59.9, 60.0], busy=14.0 / 60_000)
     b = run(tmp_path / "b.json", [60.0, 60.1, 59.9, 60.0], busy=58.0 / 60)
     text = verdict(a, b)
-    assert text.startswith("No difference in step time is shown: 60.0 → 60.0 ms per unprofiled step (estimated)")
+    step = "60.0 ms (57.6 to 62.4)"
+    assert text.startswith(f"No difference in step time is shown: {step} → {step} per unprofiled step (estimated)")
     assert "But B's GPU work is more than 100× slower: 0 → 58.0 ms per step." in text
 
 
@@ -91,6 +99,44 @@ def test_an_estimate_that_neither_steps_nor_the_gpus_work_show_is_no_difference(
     a = run(tmp_path / "a.json", [10.0, 10.0, 10.0, 10.0], busy=0.9)
     b = run(tmp_path / "b.json", [10.0, 10.0, 10.0, 20.0], busy=0.9)
     assert verdict(a, b).startswith("No difference: 10.00 → 10.00 ms per recorded step.")
+
+
+def test_estimates_that_leave_open_which_step_is_longer_are_no_verdict_and_the_recorded_steps_are_named(
+    tmp_path: Path,
+) -> None:
+    a = run(tmp_path / "a.json", [100.0, 100.1, 100.2, 100.0], busy=0.9)
+    b = run(tmp_path / "b.json", [104.0, 104.1, 104.2, 104.0], busy=0.9)
+    comparison = warplens.diff(a, b)
+    answer = comparison.answer()
+    assert answer.certainty == CANNOT_TELL
+    assert answer.verdict.startswith("Cannot tell which unprofiled step is longer: 100.1 ms (96.1 to 104.1) → ")
+    assert "As recorded in 3 and 3 steps, B is 1.04× slower: 100 → 104 ms per recorded step." in answer.verdict
+    given = warplens.diff(*(run(tmp_path / f"{name}.json", lengths, busy=0.9, step_ms=ms) for name, lengths, ms in
+                            (("c", [100.0] * 4, 99.0), ("d", [104.0] * 4, 103.0))))  # fmt: skip
+    assert given.answer().certainty == MEASURED
+    assert given.verdict().startswith("B is 1.04× slower: 99.0 → 103 ms per unprofiled step (measured)")
+
+
+def test_the_answer_of_a_comparison_has_the_clocks_of_both_answers(tmp_path: Path) -> None:
+    a = run(tmp_path / "a.json", [90.0, 90.1, 90.2])
+    b = run(tmp_path / "b.json", [45.0, 45.1, 45.2])
+    comparison = warplens.diff(a, b)
+    assert comparison.answer().compared == (a.clock, b.clock)
+    assert comparison.answer().certainty == ESTIMATED
+    for label, clock in zip("AB", comparison.answer().compared, strict=True):
+        assert f"{label} {clock.text}" in comparison.facts()["step"]
+
+
+def test_a_ratio_is_as_sure_as_both_of_its_steps() -> None:
+    a, b = Clock(100, 90, 120, ESTIMATED, 150), Clock(110, 100, 130, ESTIMATED, 160)
+    ratio = ratio_of(a, b)
+    assert not ratio.is_decided
+    assert b.low_ms / a.high_ms < ratio.low < min(b.low_ms / a.step_ms, b.step_ms / a.high_ms)
+    assert max(b.high_ms / a.step_ms, b.step_ms / a.low_ms) < ratio.high < b.high_ms / a.low_ms
+    given = Clock(50, 50, 50, GIVEN, 60)
+    assert ratio_of(given, Clock(75, 70, 80, ESTIMATED, 90)).text == "1.50× slower (1.40 to 1.60)"
+    assert ratio_of(Clock(75, 60, 80, ESTIMATED, 90), given).text == "1.20 to 1.60× faster"
+    assert ratio_of(given, replace(given, step_ms=25, low_ms=25, high_ms=25)).text == "2.00× faster"
 
 
 def test_lengths_of_a_jobs_steps_are_judged_by_the_same_rules() -> None:

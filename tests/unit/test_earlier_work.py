@@ -45,13 +45,10 @@ def test_a_step_begins_when_the_work_that_it_synchronises_for_has_ended(opened: 
 
 def test_the_report_says_what_is_not_counted(opened: Opened) -> None:
     profile = opened([EARLIER, *waiting_step()])
-    assert profile.plain_step is not None
-    text = "20.1 ms plain (estimated), 20.1 ms recorded; not counted: 10.0 ms of waits for work from before it"
-    assert profile.plain_step.text == text
     note = "10.00 ms of 30.12 ms are waits for work from before the step: not counted in it"
     assert note in profile.table("bounds").notes
     (row,) = [row for row in profile.table("quality").to_dicts() if row["code"] == "plain_step"]
-    assert "not counted: 10.0 ms" in row["message"]
+    assert row["message"].endswith("20.1 ms recorded; not counted: 10.0 ms of waits for work from before it")
 
 
 def test_a_step_whose_stream_is_still_busy_begins_when_it_is_free(opened: Opened) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 import warplens
 from finding_traces import ELEMENTWISE, GEMM, H200, rule_findings
 from support import ROOT, SHARED, Opened, annotation, kernel, launch, op
+from warplens.advice.gains import with_step_gains
 from warplens.analyses.graph.subsets import subset_steps_ms
 from warplens.analyses.graph.what_if import best_first
 from warplens.model.edits import CaptureGraph, FuseWork, RemoveWaits, ReplaceWork, ScaleWork, StepChange, WorkOfRows
-from warplens.model.finding import Finding
+from warplens.model.finding import Finding, gain_text
 
 WHAT_IF = SHARED / "traces" / "whatif"
 PLAIN_MS = {
@@ -166,6 +168,21 @@ def test_without_launches_a_gain_stays_what_the_tables_say(opened: Opened) -> No
     assert [finding.gain_ms for finding in profile.findings()] == [
         finding.gain_ms for finding in rule_findings(profile)
     ]
+
+
+def test_a_gain_that_is_not_simulated_is_as_sure_as_its_rule() -> None:
+    found = Finding(code="WL202", title="x", gain_ms=10.0, gain_high_ms=10.0, gpu_gain_ms=10.0, evidence="", advice="")
+    (finding,) = with_step_gains([found], None)
+    assert (finding.gain_low_ms, finding.gain_high_ms) == (8.0, 12.0)
+    (bound,) = with_step_gains([replace(found, bound=True)], None)
+    assert (bound.gain_low_ms, bound.gain_high_ms) == (0.0, 10.0)
+    assert (gain_text(finding), gain_text(bound)) == ("10.0 ms (8.0 to 12.0)", "≤ 10.0 ms")
+    only_gpu = replace(found, gain_ms=0.0)
+    assert (gain_text(only_gpu), gain_text(replace(only_gpu, bound=True))) == (
+        "≤ 12.00 ms of GPU time",
+        "≤ 10.00 ms of GPU time",
+    )
+    assert repr(finding) == "<Finding WL202: x · 10.0 ms (8.0 to 12.0)>"
 
 
 def test_no_gain_of_a_graph_exceeds_what_a_host_without_time_and_latency_would_save() -> None:

@@ -103,6 +103,13 @@ def test_every_subset_of_findings_takes_what_simulating_it_alone_gives(path: Any
     alone = [subsets.step_ms[0] - subsets.with_rows({row}) for row in subsets.rows]
     gains = [findings[row].gain_ms for row in subsets.rows]
     assert np.maximum(alone, 0) == pytest.approx(gains, abs=1e-6)
+    assert profile.clock is not None
+    assert subsets.unchanged_ms == (profile.clock.low_ms, profile.clock.high_ms)
+    # Of a clock that is recorded or given no host is known to be faster or slower.
+    for steps_ms, cost_ns, sign in ((subsets.fast_ms, model.cost.high_ns, -1), (subsets.slow_ms, model.cost.low_ns, 1)):
+        assert len(steps_ms) == len(subsets.step_ms)
+        if cost_ns != model.cost.per_op_ns:
+            assert sign * (steps_ms[0] - subsets.step_ms[0]) >= -1e-6
 
 
 def test_subsets_of_all_kinds_of_changes_leave_each_other_alone(opened: Opened) -> None:

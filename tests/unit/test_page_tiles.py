@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
+from warplens.model.clock import ESTIMATED, Clock
 from warplens.model.table import Column, Table
 from warplens.outputs.html.table_tiles import job_tiles, serving_rates, serving_tiles, snapshot_tiles
 
 GIB = 2**30
+PASS = Clock(10.0, 9.0, 11.0, ESTIMATED, 11.5, whole="pass")
 
 
 def table(name: str, **values: list[object]) -> Table:
@@ -39,13 +41,13 @@ def test_a_served_model_has_its_rates_and_the_time_between_tokens() -> None:
         p99_ms=[78.3, 2.0],
         plain_p50_ms=[7.9, None],
     )
-    assert words([*serving_tiles([phases, latency])]) == [
-        ("Decode", "3,891 tokens/s", "8.1 ms a pass · 32 requests · 4,105 plain"),
+    assert words([*serving_tiles([phases, latency], PASS)]) == [
+        ("Decode", "3,891 tokens/s", "8.1 ms a pass · 32 requests · 3,732 to 4,561 unprofiled"),
         ("Prefill", "29,174 tokens/s", "70.2 ms a pass · 1 request · recorded"),
-        ("Between two tokens", "8.1 ms", "p90 9.0 ms · p99 78.3 ms · 7.9 ms plain"),
+        ("Between two tokens", "8.1 ms", "p90 9.0 ms · p99 78.3 ms · 7.1 ms to 8.7 ms unprofiled"),
     ]
     assert words([*serving_rates([phases])]) == [("MFU", "12.3 %", "MBU 50.0 %")]
-    assert serving_tiles([]) == serving_rates([]) == []
+    assert serving_tiles([], PASS) == serving_rates([]) == []
 
 
 def test_figures_that_a_served_trace_lacks_are_left_out() -> None:
@@ -59,7 +61,7 @@ def test_figures_that_a_served_trace_lacks_are_left_out() -> None:
         mfu_percent=pl.Series([None], dtype=pl.Float64),
         mbu_percent=pl.Series([None], dtype=pl.Float64),
     )
-    assert words([*serving_tiles([phases])]) == [("Mixed passes", "–", "3.0 ms a pass · recorded")]
+    assert words([*serving_tiles([phases], PASS)]) == [("Mixed passes", "–", "3.0 ms a pass · recorded")]
     assert serving_rates([phases]) == []
 
 

@@ -44,13 +44,16 @@ def proved(tmp_path: Path, *variants: VariantResult, device: str = H200, **facts
 
 def test_the_measured_times_go_into_the_step(tmp_path: Path) -> None:
     finding = proved(tmp_path, variant("TF32", 14.6, 2.6, relative=8e-4), variant("bf16", 14.6, 4.0))
+    step = opened().clock
     assert finding.proved_gain_ms == pytest.approx(12.0, rel=0.02)
+    assert finding.proved_gain_low_ms < finding.proved_gain_ms < finding.proved_gain_high_ms
+    assert step is not None
     assert (finding.proved_gpu_ms_before, finding.proved_gpu_ms_after) == (14.6, 2.6)
     assert (finding.proved_joules_before, finding.proved_joules_after) == (3.65, 0.65)
     assert (finding.largest_difference, finding.proved_on) == (8e-4, H200)
     assert finding.proof == (
-        "measured on NVIDIA H200: TF32: 14.60 → 2.60 ms on the GPU, 12.00 ms a step (simulated), 3.65 → 0.65 J "
-        f"({3.0 / (opened().plain_step.plain_ms / 1e3):.3g} kWh in 1,000 GPU hours); "
+        "measured on NVIDIA H200: TF32: 14.60 → 2.60 ms on the GPU, 12.0 ms (9.6 to 14.4) a step (simulated), "
+        f"3.65 → 0.65 J ({3e3 / step.high_ms:.3g} to {3e3 / step.low_ms:.3g} kWh in 1,000 GPU hours); "
         "outputs differ by up to 0.0008 of the largest; bf16 14.60 → 4.00 ms on the GPU"
     )
 
@@ -115,7 +118,7 @@ def test_what_saves_no_time_is_listed_last_by_the_energy_it_saves() -> None:
                        proved_joules_before=joules, proved_joules_after=1.0)  # fmt: skip
 
     findings = [finding("WL1", 0.0, 2.0), finding("WL2", 0.0, 5.0), finding("WL3", 5.0, 2.0)]
-    text = render_advice(findings, AdviceScope("", per_step=True, min_gain_percent=1.0), width=100)
+    text = render_advice(findings, ["", "", ""], AdviceScope("", per_step=True, min_gain_percent=1.0), width=100)
     titles = [line.split()[1] for line, _ in text.lines if line[:2] in ("1.", "2.", "3.")]
     assert titles == ["WL3", "WL2", "WL1"]
 

@@ -38,7 +38,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 EMPTY: dict[Any, Any] = {pl.Int64: 0, pl.Float64: 0.0, pl.String: ""}
 STEPS = dict.fromkeys((4, 5, 6), 60.0) | dict.fromkeys((7, 8, 9), 100.0)
 SLOW: dict[str, Any] = {
-    "rank": 2, "group": "rank 2", "since_step": 7, "excess_ms": 45.0, "gain_ms": 40.0, "lost_ms": 120.0, "explained_percent": 95.0,
+    "rank": 2, "group": "rank 2", "since_step": 7, "excess_ms": 45.0, "gain_ms": 40.0, "gain_low_ms": 32.0, "gain_high_ms": 48.0, "lost_ms": 120.0, "explained_percent": 95.0,
     "place": "aten::mm", "confidence": "high",
 }  # fmt: skip
 
@@ -96,7 +96,7 @@ def test_a_straggler_that_other_work_hides_is_no_finding() -> None:
 
 
 def test_a_doubtful_straggler_may_win_nothing() -> None:
-    (finding,) = found(stragglers=[SLOW | {"cause": "network", "confidence": "low"}])
+    (finding,) = found(stragglers=[SLOW | {"cause": "network", "confidence": "low", "gain_low_ms": 0.0}])
     assert (finding.gain_low_ms, finding.gain_high_ms) == (0.0, pytest.approx(48.0))
     assert "low confidence" in finding.evidence
 
@@ -199,15 +199,15 @@ def verdict(*rows: dict[str, Any], steps: dict[int, float] = STEPS, known: Cover
 def test_the_verdict_has_the_affected_steps_and_those_before() -> None:
     slow = SLOW | {"cause": "host"}
     assert verdict(slow) == (
-        "Rank 2 delays 3 ranks since step 7: 100.0 ms a step, 60.0 ms without it (60.0 ms before), simulated; "
+        "Rank 2 delays 3 ranks since step 7: 100.0 ms a step, 52.0 to 68.0 ms without it (60.0 ms before), simulated; "
         "cause: host (aten::mm)."
     )
     assert verdict(slow | {"since_step": 4}, slow, slow) == (
-        "Rank 2 delays 3 ranks in every step: 80.0 ms a step, 40.0 ms without it, simulated; cause: host (aten::mm). "
+        "Rank 2 delays 3 ranks in every step: 80.0 ms a step, 32.0 to 48.0 ms without it, simulated; cause: host (aten::mm). "
         "2 more stragglers: table stragglers."
     )
     assert verdict(slow | {"group": "ranks 2–3 (stage 1)", "cause": "unclear", "place": ""}).startswith(
-        "Ranks 2–3 (stage 1) delay the others since step 7: 100.0 ms a step, 60.0 ms without them"
+        "Ranks 2–3 (stage 1) delay the others since step 7: 100.0 ms a step, 52.0 to 68.0 ms without them"
     )
     # A long first step is not what the job was like before.
     late = {2: 700.0, 3: 100.0, 4: 100.0}
@@ -217,14 +217,16 @@ def test_the_verdict_has_the_affected_steps_and_those_before() -> None:
 def test_what_is_slower_for_all_ranks_delays_no_others() -> None:
     slow = SLOW | {"group": "ranks 0–3", "cause": "network", "lost_ms": 0.0, "place": "all_reduce in group 0"}
     assert verdict(slow) == (
-        "Network: all 4 ranks take 45.00 ms a step longer since step 7: 100.0 ms a step, 60.0 ms without that "
+        "Network: all 4 ranks take 45.00 ms a step longer since step 7: 100.0 ms a step, 52.0 to 68.0 ms without that "
         "(60.0 ms before), simulated; cause: network (all_reduce in group 0)."
     )
 
 
 def test_low_confidence_is_in_the_words_of_the_verdict() -> None:
-    low = SLOW | {"cause": "unclear", "confidence": "low"}
-    assert "60.0 ms without it (60.0 ms before), estimated, low confidence; the cause is unclear" in verdict(low)
+    low = SLOW | {"cause": "unclear", "confidence": "low", "gain_low_ms": 0.0}
+    assert "52.0 to 100.0 ms without it (60.0 ms before), estimated, low confidence; the cause is unclear" in verdict(
+        low
+    )
     assert "(80.00 ms a step, estimated, low confidence)" in verdict(low | {"gain_ms": 0.0})
 
 
@@ -234,7 +236,7 @@ def test_the_verdict_without_a_cost_or_a_straggler() -> None:
     assert "which is overlapped (80.00 ms a step, simulated); cause: host" in hidden
     late = SLOW | {"cause": "host", "place": BEFORE_FIRST_STEP, "since_step": 1, "note": "its step begins late"}
     assert verdict(late, steps={1: 80.0}) == (
-        "Rank 2 delays 3 ranks: its step begins late; 80.0 ms a step, 40.0 ms without it, simulated; cause: host."
+        "Rank 2 delays 3 ranks: its step begins late; 80.0 ms a step, 32.0 to 48.0 ms without it, simulated; cause: host."
     )
 
 
@@ -312,6 +314,11 @@ def test_a_slow_gpu_is_found_with_its_gain_and_a_healthy_job_has_no_slow_rank(tm
     gain_ms = truth.faults[0].gain_ms_per_step
     assert finding.gain_ms == pytest.approx(gain_ms, rel=0.1)
     assert finding.gain_low_ms < gain_ms < finding.gain_high_ms
+    for row in slow.table("stragglers").to_dicts():
+        least = 0.8 * row["gain_ms"] if row["confidence"] == "high" else 0.0
+        assert (row["gain_low_ms"], row["gain_high_ms"]) == pytest.approx((least, 1.2 * row["gain_ms"]))
+    for row in slow.table("job_what_if").to_dicts():
+        assert row["gain_low_ms"] <= row["gain_ms"] <= row["gain_high_ms"]
     make_job(tmp_path / "healthy", JobSpec(grid=Grid(dp=4), seed=2))
     healthy = warplens.open_ranks([tmp_path / "healthy"], cache=False)
     assert not {finding.code for finding in healthy.findings()} - {"WL409", "WL410"}

@@ -71,8 +71,9 @@ def test_the_base_is_said_once_in_each_output(opened: Opened) -> None:
     said = "a step on the GPU: 1.000 ms, the mean of 3"
     assert profile.shares_of() == said
     scope = AdviceScope(profile.verdict(), per_step=True, min_gain_percent=1, shares_of=profile.shares_of())
-    for findings in (profile.findings(), []):
-        advice = " ".join(text for text, _ in render_advice(findings, scope, width=200).lines)
+    gains = [finding.gain for finding in profile.answer().findings]
+    for findings, won in ((profile.findings(), gains), ([], [])):
+        advice = " ".join(text for text, _ in render_advice(findings, won, scope, width=200).lines)
         assert advice.count(f"Shares are of {said}.") == 1
     assert sum("where one step goes" in text for text in summary(profile)) == 1
 

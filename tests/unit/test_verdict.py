@@ -187,7 +187,7 @@ def slowed(count: int = 5) -> list[Event]:
 def test_summary_and_quality_show_the_plain_and_the_recorded_step_and_where_the_former_is_from(opened: Opened) -> None:
     estimated, given = opened(slowed()), opened(slowed(), step_ms=9.0)
     assert estimated.plain_step is not None and estimated.clock is not None
-    plain = f"{estimated.plain_step.plain_ms:.1f} ms"
+    plain = f"{estimated.plain_step.low_ms:.1f} to {estimated.plain_step.high_ms:.1f} ms"
     assert (
         step_line(estimated)
         == f"step      {estimated.clock.amount} (estimated) · 10.0 ms recorded · 5 steps · {estimated.clock.hint}"

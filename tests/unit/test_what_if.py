@@ -47,6 +47,11 @@ def test_rows_have_the_plain_step_each_change_and_all_together(opened: Opened) -
     for row in (plain, first, second, both):
         assert row["step_ms"] + row["gain_ms"] == pytest.approx(plain["step_ms"], abs=2e-6)
         assert row["low_ms"] <= row["gain_ms"] <= row["high_ms"]
+        assert row["step_low_ms"] <= row["step_ms"] <= row["step_high_ms"]
+    assert profile.clock is not None
+    assert (plain["step_low_ms"], plain["step_high_ms"]) == pytest.approx(
+        (profile.clock.low_ms, profile.clock.high_ms), abs=1e-6
+    )
 
 
 def test_the_last_kernel_counts_even_where_the_host_is_the_limit(opened: Opened) -> None:

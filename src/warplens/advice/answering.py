@@ -47,7 +47,7 @@ def answer_of_trace(
     return Answer(
         kind="trace",
         opened=opened,
-        verdict=" ".join(filter(None, (first, serving_sentence(tables), said.text))),
+        verdict=" ".join(filter(None, (first, serving_sentence(tables, clock), said.text))),
         certainty=said.certainty,
         bound=said.bound,
         clock=clock,

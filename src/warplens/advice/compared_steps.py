@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf, log
+from math import exp, hypot, inf, log
 from statistics import fmean
 from typing import Final, NamedTuple
 
@@ -12,6 +12,8 @@ import polars as pl
 
 from warplens.analyses.diff.noise import noise_us, sample_variance
 from warplens.analyses.diff.summary import span_us
+from warplens.model.answer import CANNOT_TELL
+from warplens.model.clock import ESTIMATED, MEASURED, WIDE, Clock
 from warplens.model.diff_rows import MeasureDiff
 from warplens.model.table import Table
 
@@ -24,17 +26,54 @@ OTHERWISE: Final = 1.1
 MOST_OF_IT: Final = 0.5
 """Of the recorded step: what is simulated has to be at least that long."""
 STEP, BUSY, HOST, TOTAL = "step", "busy", "host", "total"
-MEASURED, ESTIMATED, RECORDED = "measured", "estimated", "recorded"
+ESTIMATES: Final = "these estimates"
+LEAST_MS: Final = 1e-6
+"""Times are recorded in ns."""
+
+Clocks = tuple[Clock, Clock]
+"""Of A and of B: unprofiled steps that are measured, given or estimated."""
 
 
-class UnprofiledSteps(NamedTuple):
-    """The unprofiled steps of both runs: both measured or given, or both estimated from these recorded ones."""
+class Ratio(NamedTuple):
+    """B's step over A's, with the interval that those of both steps leave."""
 
-    a_ms: float
-    b_ms: float
-    is_measured: bool
-    a_recorded_ms: float = inf
-    b_recorded_ms: float = inf
+    value: float
+    low: float
+    high: float
+
+    @property
+    def is_decided(self) -> bool:
+        """Both ends say which step is longer."""
+        return self.low > 1 or self.high < 1
+
+    @property
+    def share(self) -> float:
+        """Half of the interval."""
+        return (self.high - self.low) / 2
+
+    @property
+    def text(self) -> str:
+        """`1.53× slower (1.44 to 1.62)`, or `1.2 to 2.4× slower` where the interval is wide."""
+        is_longer = self.value > 1
+        value, low, high = self if is_longer else (1 / self.value, 1 / self.high, 1 / self.low)
+        direction = "slower" if is_longer else "faster"
+        if low == high:
+            return f"{value:.2f}× {direction}"
+        if max(high - value, value - low) > WIDE * value:
+            return f"{low:.2f} to {high:.2f}× {direction}"
+        return f"{value:.2f}× {direction} ({low:.2f} to {high:.2f})"
+
+
+def ratio_of(a: Clock, b: Clock) -> Ratio:
+    """The errors of two estimates are independent, so their shares add up as squares do.
+
+    A host's pace differs from recording to recording by as much as the estimates err: of 56 pairs of programs whose
+    unprofiled steps are known, 52 ratios are in this interval, and 10 in the one of an error that both share.
+    """
+    ratio = b.step_ms / a.step_ms
+    shorter = hypot(log(b.step_ms / max(b.low_ms, LEAST_MS)), log(a.high_ms / a.step_ms))
+    longer = hypot(log(b.high_ms / b.step_ms), log(a.step_ms / max(a.low_ms, LEAST_MS)))
+    return Ratio(ratio, ratio * exp(-shorter), ratio * exp(longer))
 
 
 class StepChange(NamedTuple):
@@ -42,16 +81,22 @@ class StepChange(NamedTuple):
 
     a_us: float
     b_us: float
-    clock: str
-    """`per unprofiled step (estimated)`."""
+    span: str
+    """`75.9 → 49.7 ms per recorded step`."""
+    compared: Ratio
     is_shown: bool
     """The difference is more than steps differ anyway, or the steps are apart."""
     is_apart: bool
-    """Every step of one run is longer than every step of the other."""
+    """Every step of one run is longer than every step of the other, as recorded."""
+    varies: str
+    """Of what the spread is: the step, or the GPU's work in it."""
     unseen_percent: float | None
     """A change up to this would not be seen; None where a run has one step, or none is marked."""
-    counts: tuple[int, int] | None
-    """Of the steps; None where these were asked for."""
+    seen_in: str
+    """What shows a change or not: `3 and 3 steps`."""
+    certainty: str = MEASURED
+    undecided: str = ""
+    """The unprofiled steps, where their intervals leave open which is longer; the rest is of recorded steps then."""
 
     @property
     def delta_us(self) -> float:
@@ -63,22 +108,17 @@ class StepChange(NamedTuple):
         return high / low if low else inf
 
     @property
-    def span(self) -> str:
-        return f"{span_us(self.a_us, self.b_us)} {self.clock}".rstrip()
-
-    @property
     def unseen(self) -> str:
         """What change the steps would not show."""
-        counts = f"{self.counts[0]} and {self.counts[1]} steps" if self.counts else "these steps"
         if self.unseen_percent is None:
-            return f"cannot tell how much steps differ anyway, with {counts}: record three or more"
-        return f"a change of less than {self.unseen_percent:.2g} % would not be seen with {counts}"
+            return f"cannot tell how much steps differ anyway, with {self.seen_in}: record three or more"
+        return f"a change of less than {self.unseen_percent:.2g} % would not be seen with {self.seen_in}"
 
 
 def step_change(
     measures: Mapping[str, MeasureDiff],
     steps: Table,
-    unprofiled: UnprofiledSteps | None,
+    clocks: Clocks | None,
     runs: tuple[int, int] | None,
     *,
     per_step: bool,
@@ -87,19 +127,30 @@ def step_change(
 
     `runs` are the steps that the measures are means of.
     """
-    recorded = measures[STEP] if per_step and STEP in measures else measures[TOTAL]
-    as_recorded = unprofiled is None or not _is_of_whole_steps(unprofiled, recorded)
-    if unprofiled is None or as_recorded or _differs_without_evidence(unprofiled, measures):
-        clock = "per recorded step" if per_step else "as recorded"
-        return _change(steps, recorded.a_us, recorded.b_us, clock, recorded, STEP if per_step else TOTAL, runs)
-    a_us, b_us = 1e3 * unprofiled.a_ms, 1e3 * unprofiled.b_ms
+    marked = measures[STEP] if per_step and STEP in measures else measures[TOTAL]
+    name = STEP if per_step else TOTAL
+    span = f"{span_us(marked.a_us, marked.b_us)} {'per recorded step' if per_step else 'as recorded'}"
+    recorded = _change(steps, (marked.a_us, marked.b_us), span, marked, name, runs)
+    if clocks is None or not _are_of_whole_steps(clocks, marked) or _differ_without_evidence(clocks, measures):
+        return recorded
+    a_us, b_us = (1e3 * clock.step_ms for clock in clocks)
     # What limits the unprofiled step is what varies with it: the GPU's work, or the step with the host in it.
     limits = {_nearest(measures, side, us) for side, us in (("a", a_us), ("b", b_us))}
     name = max(limits, key=lambda each: _noise_share(measures[each]) or 0.0)
-    source = MEASURED if unprofiled.is_measured else ESTIMATED
-    differs = abs(log(b_us / a_us) - log(max(recorded.b_us, 1e-9) / max(recorded.a_us, 1e-9))) > log(OTHERWISE)
-    more = f"; {span_us(recorded.a_us, recorded.b_us)} recorded" if differs else ""
-    return _change(steps, a_us, b_us, f"per unprofiled step ({source}{more})", measures[name], name, runs)
+    differs = abs(log(b_us / a_us) - log(max(marked.b_us, 1e-9) / max(marked.a_us, 1e-9))) > log(OTHERWISE)
+    more = f"; {span_us(marked.a_us, marked.b_us)} recorded in {recorded.seen_in}" if differs else ""
+    source = ESTIMATED if _are_estimated(clocks) else MEASURED
+    span = f"{_span(clocks)} per unprofiled {clocks[0].whole} ({source}{more})"
+    change = _change(steps, (a_us, b_us), span, measures[name], name, runs)
+    if source == MEASURED:
+        return change
+    compared = ratio_of(*clocks)
+    if not compared.is_decided and recorded.is_shown and recorded.ratio >= SAME:
+        return recorded._replace(certainty=CANNOT_TELL, undecided=f"{_span(clocks)} (estimated)")
+    change = change._replace(compared=compared, certainty=ESTIMATED, is_shown=change.is_shown and compared.is_decided)
+    if change.is_shown or 100 * compared.share < (change.unseen_percent or 0.0):
+        return change
+    return change._replace(unseen_percent=100 * compared.share, seen_in=ESTIMATES)
 
 
 def change_of_steps(a_ms: Sequence[float], b_ms: Sequence[float], clock: str) -> StepChange:
@@ -108,47 +159,67 @@ def change_of_steps(a_ms: Sequence[float], b_ms: Sequence[float], clock: str) ->
     noise = float(noise_us([sample_variance(a)], [sample_variance(b)], len(a), len(b))[0])
     mean = (a.mean() + b.mean()) / 2
     share = None if np.isnan(noise) or not mean else noise / mean
-    return _judged(float(np.median(a)), float(np.median(b)), clock, share, (a.tolist(), b.tolist()), (len(a), len(b)))
+    medians = (float(np.median(a)), float(np.median(b)))
+    span = f"{span_us(*medians)} {clock}".rstrip()
+    return _judged(medians, span, share, STEP, (a.tolist(), b.tolist()), (len(a), len(b)))
 
 
 def _change(
-    steps: Table, a_us: float, b_us: float, clock: str, varies: MeasureDiff, name: str, runs: tuple[int, int] | None
+    steps: Table, us: tuple[float, float], span: str, varies: MeasureDiff, name: str, runs: tuple[int, int] | None
 ) -> StepChange:
     series = (_lengths(steps, "a", name), _lengths(steps, "b", name)) if name != TOTAL else ([], [])
-    return _judged(a_us, b_us, clock, _noise_share(varies), series, runs)
+    return _judged(us, span, _noise_share(varies), name, series, runs)
 
 
 def _judged(
-    a_us: float,
-    b_us: float,
-    clock: str,
+    us: tuple[float, float],
+    span: str,
     share: float | None,
+    name: str,
     series: tuple[Sequence[float], Sequence[float]],
     runs: tuple[int, int] | None,
 ) -> StepChange:
+    a_us, b_us = us
     delta, mean = b_us - a_us, (a_us + b_us) / 2
     low, high = (series[0], series[1]) if delta > 0 else (series[1], series[0])
     is_apart = min(len(low), len(high)) >= 2 and max(low) < min(high) and fmean(high) > LEAST_APART * fmean(low)
     is_shown = share is None or abs(delta) > share * mean or is_apart
-    return StepChange(a_us, b_us, clock, is_shown, is_apart, None if share is None else 100 * share, runs)
+    ratio = max(b_us, 1e3 * LEAST_MS) / max(a_us, 1e3 * LEAST_MS)
+    unseen = None if share is None else 100 * share
+    seen_in = f"{runs[0]} and {runs[1]} steps" if runs else "these steps"
+    return StepChange(a_us, b_us, span, Ratio(ratio, ratio, ratio), is_shown, is_apart, name, unseen, seen_in)
 
 
-def _is_of_whole_steps(unprofiled: UnprofiledSteps, recorded: MeasureDiff) -> bool:
+def _are_estimated(clocks: Clocks) -> bool:
+    return any(clock.source == ESTIMATED for clock in clocks)
+
+
+def _span(clocks: Clocks) -> str:
+    """`75.9 → 49.7 ms`, or with the interval of each."""
+    if not _are_estimated(clocks):
+        return span_us(*(1e3 * clock.step_ms for clock in clocks))
+    return " → ".join(
+        clock.amount if clock.is_wide or clock.sure == clock.source else f"{clock.amount} ({clock.interval})"
+        for clock in clocks
+    )
+
+
+def _are_of_whole_steps(clocks: Clocks, marked: MeasureDiff) -> bool:
     """Whether what was simulated is the step: of steps that hardly launch anything, the graph has a few µs."""
-    pairs = ((unprofiled.a_recorded_ms, recorded.a_us), (unprofiled.b_recorded_ms, recorded.b_us))
-    return unprofiled.is_measured or all(1e3 * simulated >= MOST_OF_IT * marked for simulated, marked in pairs)
+    pairs = zip(clocks, (marked.a_us, marked.b_us), strict=True)
+    return all(clock.source != ESTIMATED or 1e3 * clock.recorded_ms >= MOST_OF_IT * us for clock, us in pairs)
 
 
-def _differs_without_evidence(unprofiled: UnprofiledSteps, measures: Mapping[str, MeasureDiff]) -> bool:
+def _differ_without_evidence(clocks: Clocks, measures: Mapping[str, MeasureDiff]) -> bool:
     """Whether estimates differ by more than steps do, though neither the recorded steps nor the GPU's work differ.
 
     The estimate is of all steps, also of a last one that nothing ends and no table has.
     """
-    if unprofiled.is_measured or not all(measures[name].within_noise for name in (STEP, BUSY) if name in measures):
+    told = [measures[name] for name in (STEP, BUSY) if name in measures]
+    if not _are_estimated(clocks) or not all(row.within_noise for row in told):
         return False
-    mean = (unprofiled.a_ms + unprofiled.b_ms) / 2
-    shares = [_noise_share(measures[name]) or 0.0 for name in (STEP, BUSY) if name in measures]
-    return abs(unprofiled.b_ms - unprofiled.a_ms) > max(shares) * mean
+    a, b = clocks
+    return abs(b.step_ms - a.step_ms) > max(_noise_share(row) or 0.0 for row in told) * (a.step_ms + b.step_ms) / 2
 
 
 def _lengths(steps: Table, side: str, name: str) -> Sequence[float]:

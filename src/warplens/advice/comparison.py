@@ -10,10 +10,12 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from warplens.advice.compared_steps import HOST, SAME, StepChange, UnprofiledSteps, step_change
+from warplens.advice.compared_steps import BUSY, HOST, SAME, Clocks, StepChange, step_change
+from warplens.advice.verdict import Verdict
 from warplens.analyses.diff.summary import CATEGORY, IDLE, REST, TOTAL, span_us
 from warplens.analyses.work.modules import OPTIMIZER, OUTSIDE
 from warplens.analyses.workspace import NO_LAUNCH
+from warplens.model.clock import MEASURED
 from warplens.model.diff_rows import (
     BOTH,
     ONLY_A,
@@ -68,7 +70,7 @@ class ComparisonFigures:
     tables: Mapping[str, Table]
     matched: tuple[float, float]
     per_step: bool
-    unprofiled: UnprofiledSteps | None = None
+    clocks: Clocks | None = None
     runs: tuple[int, int] | None = None
     """Steps that times are means of; None where the steps were asked for."""
 
@@ -76,7 +78,7 @@ class ComparisonFigures:
     def step(self) -> StepChange:
         """A step on the clock that both runs have; the whole traces where no steps are compared."""
         steps = self.tables["diff_steps"]
-        return step_change(self.measures, steps, self.unprofiled, self.runs, per_step=self.per_step)
+        return step_change(self.measures, steps, self.clocks, self.runs, per_step=self.per_step)
 
     @cached_property
     def summary(self) -> list[PartDiff]:
@@ -131,17 +133,18 @@ def comparison_verdict(
     *,
     per_step: bool,
     runs: tuple[int, int] | None,
-    unprofiled: UnprofiledSteps | None = None,
-) -> str:
+    clocks: Clocks | None = None,
+) -> Verdict:
     """A few sentences, the most important one first."""
-    figures = ComparisonFigures(tables, matched, per_step, unprofiled, runs)
+    figures = ComparisonFigures(tables, matched, per_step, clocks, runs)
     a, b = figures.total.a_us, figures.total.b_us
     if not a and not b:
-        return _without_gpu(figures)
+        return Verdict(_without_gpu(figures), MEASURED)
     if not a or not b:
-        return f"Only {'A' if a else 'B'} has GPU work, so only the host's time is compared."
+        return Verdict(f"Only {'A' if a else 'B'} has GPU work, so only the host's time is compared.", MEASURED)
     main = " ".join([*_main(figures), *_attention(figures)])
-    return " ".join([main, *_outliers(figures), *_new_and_gone(figures, main), *_matching(figures)])
+    text = " ".join([main, *_outliers(figures), *_new_and_gone(figures, main), *_matching(figures)])
+    return Verdict(text, figures.step.certainty)
 
 
 def _main(figures: ComparisonFigures) -> list[str]:
@@ -151,12 +154,14 @@ def _main(figures: ComparisonFigures) -> list[str]:
     same_way = step.delta_us * total.delta_us > 0
     if not step.is_shown:
         work = _notable(figures, figures.busy)
-        idle = f", {idle_text(figures)}" if work and not figures.unprofiled else ""
+        idle = f", {idle_text(figures)}" if work and not figures.clocks else ""
         parts = _work(figures, "But B's") if work else _beyond_noise(figures)
         return [f"No difference in step time is shown: {step.span}{idle}; {step.unseen}.", *parts]
     if step.ratio < SAME:
         return [f"B is as fast as A: {step.span}.", *_beyond_noise(figures)]
-    first = [f"B is {step.ratio:.2f}× {_direction(step.delta_us)}: {step.span}.", *_sure(figures)]
+    undecided = [f"Cannot tell which unprofiled step is longer: {step.undecided}."] if step.undecided else []
+    as_recorded = f"As recorded in {step.seen_in}, " if step.undecided else ""
+    first = [*undecided, f"{as_recorded}B is {step.compared.text}: {step.span}.", *_sure(figures)]
     if same_way and (not total.within_noise or step.is_apart):
         return [*first, *_part_on_gpu(figures), *_from(figures)]
     if figures.busy.delta_us * step.delta_us > 0 and _notable(figures, figures.busy):
@@ -168,7 +173,10 @@ def _sure(figures: ComparisonFigures) -> list[str]:
     """What shows the difference, where the spread of the steps does not."""
     step = figures.step
     if step.is_apart and step.unseen_percent is not None and 100 * (step.ratio - 1) < step.unseen_percent:
-        return [f"Every step of B is {'longer' if step.delta_us > 0 else 'shorter'} than every step of A."]
+        longer = "longer" if step.delta_us > 0 else "shorter"
+        if step.varies == BUSY:
+            return [f"In every step of B the GPU works {longer} than in every step of A."]
+        return [f"Every step of B is {longer} than every step of A."]
     unknown = figures.per_step and figures.runs is not None and step.unseen_percent is None
     return [f"{step.unseen[0].upper()}{step.unseen[1:]}."] if unknown else []
 
@@ -371,7 +379,7 @@ def _without_gpu(figures: ComparisonFigures) -> str:
         return f"{start}. No difference in step time is shown: {step.span}; {step.unseen}."
     if step.ratio < SAME:
         return f"{start}; B is as fast as A: {step.span}."
-    faster = f"{start}; B is {step.ratio:.2f}× {_direction(step.delta_us)}: {step.span}."
+    faster = f"{start}; B is {step.compared.text}: {step.span}."
     return " ".join([faster, *_sure(figures)])
 
 

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
 
 from warplens.analyses.graph.what_if import Gain, StepModel
 from warplens.model.edits import StepChange
-from warplens.model.finding import Finding
-
-SPREAD: Final = 0.2
-"""A rule's estimate of the GPU time that a change saves is off by about this share; more than a bound is not saved."""
+from warplens.model.finding import SPREAD, Finding
 
 
 def with_step_gains(findings: Iterable[Finding], model: StepModel | None) -> list[Finding]:
     """Findings whose gain is time of the step; those that describe no edit and no slow step keep what the tables
-    say."""
+    say, as sure as that is."""
+    findings = [_with_spread(finding) for finding in findings]
     if model is None:
-        return list(findings)
-    findings = list(findings)
+        return findings
     gains = iter(model.gains_of([[change_of(finding)] for finding in findings if finding.edits]))
     return [
         _simulated(finding, next(gains), model.step_ms) if finding.edits else _without_recording(finding, model)
         for finding in findings
     ]
+
+
+def _with_spread(finding: Finding) -> Finding:
+    if finding.bound or finding.gain_ms <= 0:
+        return finding
+    return replace(finding, gain_low_ms=(1 - SPREAD) * finding.gain_ms, gain_high_ms=(1 + SPREAD) * finding.gain_ms)
 
 
 def _without_recording(finding: Finding, model: StepModel) -> Finding:
@@ -36,6 +38,7 @@ def _without_recording(finding: Finding, model: StepModel) -> Finding:
         finding,
         gain_ms=kept * finding.gain_ms,
         gain_percent=kept_share * finding.gain_percent,
+        gain_low_ms=kept * finding.gain_low_ms,
         gain_high_ms=kept * finding.gain_high_ms,
         gpu_gain_ms=kept * finding.gpu_gain_ms,
     )

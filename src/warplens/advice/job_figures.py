@@ -32,6 +32,8 @@ class StragglerRow(TableRow, frozen=True):
     cause: str
     excess_ms: float
     gain_ms: float
+    gain_low_ms: float
+    gain_high_ms: float
     lost_ms: float
     explained_percent: float
     place: str

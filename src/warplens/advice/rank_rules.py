@@ -19,8 +19,6 @@ from warplens.ranks.kinds import POINT_TO_POINT
 from warplens.ranks.slow.records import BEFORE_FIRST_STEP, DATA, GPU, HOST, IMBALANCE, NETWORK
 from warplens_run.base.units import format_bytes, format_ms
 
-SPREAD: Final = 0.2
-"""Simulated gains were off by up to 11 % on real jobs with planted faults; those of hot experts by more."""
 MOST_ROWS: Final = 8
 SLOW_GPU, SLOW_HOST, LATE_DATA, SLOW_LINK = "WL402", "WL403", "WL404", "WL405"
 UNEVEN_DATA, UNEVEN_STAGE, HOT_EXPERT, LATE_START, UNCLEAR = "WL406", "WL407", "WL408", "WL411", "WL412"
@@ -77,14 +75,14 @@ def stragglers(figures: JobFigures, code: str) -> Iterator[Finding]:
 def _straggler(figures: JobFigures, code: str, straggler: StragglerRow) -> Finding:
     excess, ratio = format_ms(straggler.excess_ms), figures.received_ratio.get(straggler.rank, 0.0)
     title = TITLES[code].format(who=figures.named(straggler), excess=excess, ratio=ratio)
-    is_sure, is_bound = straggler.confidence == "high", code == UNCLEAR
-    high_ms = straggler.gain_ms * (1.0 if is_bound else 1 + SPREAD)
+    is_bound = code == UNCLEAR
+    high_ms = straggler.gain_ms if is_bound else straggler.gain_high_ms
     return Finding(
         code=code,
         title=title,
         gain_ms=straggler.gain_ms,
         gain_percent=figures.share(straggler.gain_ms, straggler.since_step),
-        gain_low_ms=straggler.gain_ms * (1 - SPREAD) if is_sure and not is_bound else 0.0,
+        gain_low_ms=0.0 if is_bound else straggler.gain_low_ms,
         gain_high_ms=min(high_ms, max(figures.since(straggler.since_step), default=high_ms)),
         gpu_gain_ms=straggler.excess_ms if code == SLOW_GPU else 0.0,
         bound=is_bound,

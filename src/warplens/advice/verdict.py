@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
@@ -51,6 +52,16 @@ WITHOUT_GPU: Final = {
 """The first of these that a trace's notes have."""
 
 
+CLOSE: Final = "Close: GPU and host"
+BOUNDS: Final = {
+    CLOSE: "some of the costs of recording that fit make the GPU the limit, and others the host",
+    "Balanced": "neither a faster GPU nor a faster host alone shortens the step: both take equally long",
+    "Bound by waits between streams": "the step is shorter if streams do not wait for each other",
+    "Mostly waiting": "most of the step is waits for work from before the recording",
+}
+"""What limits a step, where that is not the GPU, the host or communication."""
+
+
 class Verdict(NamedTuple):
     text: str
     certainty: str
@@ -77,9 +88,22 @@ def verdict(
         return _as_recorded(clock, parts)
     text = _by_bounds(clock, parts, bounds, {saving.of: saving.at_most_ms for saving in saved})
     if text.startswith("Cannot tell"):
-        return Verdict(text, CANNOT_TELL, "Close: GPU and host")
+        return Verdict(text, CANNOT_TELL, CLOSE)
     certainty = ESTIMATED if clock.source == ESTIMATED else SIMULATED
     return Verdict(text, certainty, text.partition(".")[0].partition(":")[0])
+
+
+def explained_bound(name: str) -> str:
+    """What a bound of the Answer means; empty for other words."""
+    parts = re.findall("GPU|host|communication", name, re.IGNORECASE)
+    if name in BOUNDS:
+        return BOUNDS[name]
+    if not name.endswith("-bound") or not parts:
+        return ""
+    of = listed([each if each == "GPU" else each.lower() for each in parts])
+    text = f"the step is {LIMIT_PERCENT:g} % shorter or more without the time of the {of}"
+    mixed = ", each by itself; the second saves at least a quarter of what the first does"
+    return f"{text}{mixed}" if len(parts) > 1 else text
 
 
 def bound_name(limiting: Sequence[str]) -> str:
@@ -120,14 +144,15 @@ def _by_bounds(clock: Clock, parts: Sequence[Part], bounds: StepBounds, saved: d
     if limiting[0] == HOST or (HOST in limiting and GPU not in limiting):
         doing = _largest(parts, lambda part: part.cause.startswith("host: "))
         if doing is not None and doing.percent >= 100 * NAMED_SHARE and NO_NAME not in doing.cause:
-            name += f": {_named(doing)} takes {clock.of_step(doing.time_ms)}"
+            name += f": {_named(doing)} takes {clock.between(doing.low_ms, doing.high_ms)}"
     if HOST in limiting and GPU not in limiting:
         return f"{name}. Removing all host time would save up to {_at_most(clock, saved[HOST])}."
     if limiting[0] == COMMUNICATION:
         return f"{name}. {_removing(clock, (COMMUNICATION, *limiting[1:]), saved)}."
     if GPU in limiting:
-        working = _largest(parts, lambda part: part.part == BUSY)
-        if limiting != (GPU,) or working is None:
+        working = _largest(parts, lambda part: part.part in (BUSY, EXPOSED_COPIES))
+        others = [part for part in limiting if part != GPU]
+        if others or working is None:
             return f"{name}. {_removing(clock, limiting, saved)}."
         host = f"removing all host time would save {_amount(clock, saved[HOST])}"
         return f"{name}. {_taking(working)} {_of(clock, working.time_ms)}; {host}."
@@ -183,6 +208,8 @@ def _amount(clock: Clock, ms: float) -> str:
 
 
 def _taking(part: Part) -> str:
+    if part.part == EXPOSED_COPIES:
+        return f"Exposed copies ({part.cause}) take"
     return "Kernels of no known category take" if part.cause == "Other" else f"{part.cause} takes"
 
 

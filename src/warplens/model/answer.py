@@ -22,6 +22,45 @@ CERTAINTIES: Final = {
 }
 
 
+FIELDS: Final = {
+    "kind": "what was opened: trace, sums, job, memory, replay, kernel or diff",
+    "opened": "what was opened, in a few parts: file, device, format, size",
+    "certainty": "how sure it is: one of four words, which the topic answer lists",
+    "bound": "what limits the step in a word or two; empty where that is not known",
+    "clock": "how long one step takes without the profiler, between what, and how that is known (table step_time)",
+    "compared": "of a diff: the clocks of A and of B",
+    "parts": "where one step goes; they add up to the clock (table breakdown)",
+    "savings": "what would be saved of a step at most if something took no time",
+    "of": "what would take no time: GPU, host, communication or streams",
+    "at_most_ms": "a bound: what would be saved of the longest step that fits",
+    "warnings": "what affects the numbers: a damaged file, lost events",
+    "limits": "what is not certain or cannot be said, and what to record for it",
+    "next": "commands that can be run as they stand",
+    "gain": "what a finding wins of one step: an interval, or a bound (≤); empty where nothing is known of it",
+    "low_ms": "the least; of a gain that is a bound nothing is known of it",
+    "high_ms": "the most",
+    "is_upper_bound": "the gain may be anything up to high_ms",
+}
+"""Names of fields that no table has as columns, or that mean more here."""
+KINDS: Final = {
+    "trace": "a recording with a timeline",
+    "sums": "times by call path or kernel, without a timeline",
+    "job": "traces of many ranks as one run",
+    "memory": "a snapshot of who holds GPU memory",
+    "replay": "kernels of a trace that were run alone",
+    "kernel": "what was found of a kernel without running the program",
+    "diff": "two of a kind, compared",
+    "step": "what the program marks: the work of one iteration",
+    "pass": "a step of a served model: one forward pass",
+    "run": "all that was recorded, where no steps are marked",
+    "host": "the CPU's side of the program",
+    "GPU": "kernels, copies and memsets, on all GPUs of the trace",
+    "communication": "collectives and transfers between GPUs",
+    "streams": "waits of GPU streams for each other",
+}
+"""Kinds of what is opened, what a clock is of, and what a bound takes away."""
+
+
 @dataclass(frozen=True)
 class Part:
     """A row of `breakdown`: a part of one step."""
@@ -32,6 +71,10 @@ class Part:
     percent: float
     place: str = ""
     place_ms: float | None = None
+    low_ms: float = 0.0
+    """In the shortest step that fits: idle time by its share of what is left beside the GPU's work."""
+    high_ms: float = 0.0
+    """In the longest."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +117,8 @@ class Answer:
     bound: str = ""
     """What limits the step in a word or two; empty where that is not known."""
     clock: Clock | None = None
+    compared: tuple[Clock, ...] = ()
+    """Of a diff: the steps of A and of B."""
     parts: tuple[Part, ...] = ()
     """Where one step goes; they add up to the clock."""
     savings: tuple[Saving, ...] = ()

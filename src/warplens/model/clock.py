@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from warplens_run.base.units import format_short_ms
+from warplens_run.base.units import format_short_ms, plural
 
 MEASURED: Final = "measured"
 GIVEN: Final = "given"
@@ -54,7 +55,7 @@ class Clock:
     @property
     def interval(self) -> str:
         """`31 to 52`, in the step's unit."""
-        return " to ".join(self.of_step(ms).rpartition(" ")[0] for ms in (self.low_ms, self.high_ms))
+        return self.between(self.low_ms, self.high_ms).rpartition(" ")[0]
 
     @property
     def sure(self) -> str:
@@ -67,7 +68,36 @@ class Clock:
         """`39.6 ms`, or `31 to 52 ms` where the interval is wide."""
         if not self.is_wide:
             return self.of_step(self.step_ms)
-        return f"{self.interval} {self.of_step(self.step_ms).rpartition(' ')[2]}"
+        return self.between(self.low_ms, self.high_ms)
+
+    @property
+    def text(self) -> str:
+        """`39.6 ms (38.0 to 41.2, estimated)`, or `31 to 52 ms (estimated)` where the interval is wide."""
+        return f"{self.amount} ({self.source if self.is_wide else self.sure})"
+
+    def between(self, least_ms: float, most_ms: float) -> str:
+        """`31 to 52 ms`, in the step's unit; one number where that is all that is seen."""
+        least, most = self.of_step(least_ms), self.of_step(most_ms)
+        return most if least == most else f"{least.rpartition(' ')[0]} to {most}"
+
+    def share(self, ms: float) -> str:
+        """`37.1 %` of the step, with its interval: `37.1 % (35.2 to 39.0)`, or `32 to 51 %` where that is wide."""
+        expected, least, most = (
+            f"{min(100.0, 100 * ms / step):.1f}" for step in (self.step_ms, self.high_ms, max(self.low_ms, 1e-9))
+        )
+        if least == most:
+            return f"{expected} %"
+        return f"{least} to {most} %" if self.is_wide else f"{expected} % ({least} to {most})"
+
+    def rate(self, per_s: float, shown: Callable[[float], str]) -> str:
+        """`1,400 to 1,900`: what a rate of the expected step is in the longest and in the shortest."""
+        least, most = (shown(per_s * self.step_ms / max(ms, 1e-9)) for ms in (self.high_ms, self.low_ms))
+        return most if least == most else f"{least} to {most}"
+
+    @property
+    def counted(self) -> str:
+        """`3 steps`, `2 passes`; empty for a run."""
+        return plural(self.steps, self.whole, {"pass": "passes"}.get(self.whole, "")) if self.steps else ""
 
     def of_step(self, ms: float) -> str:
         """A part of the step, in the step's unit."""

@@ -19,6 +19,15 @@ class FixSubsets:
     """How many rows describe one."""
     step_ms: tuple[float, ...]
     """The step without the profiler per subset; bit n of its number says whether `rows[n]` is in it."""
+    fast_ms: tuple[float, ...] = ()
+    """The same with the fastest host that fits, and changes that save the most."""
+    slow_ms: tuple[float, ...] = ()
+    """The same with the slowest host, and changes that save the least."""
+    unchanged_ms: tuple[float, float] = (0.0, 0.0)
+    """The interval of the step as it is."""
+    share_of_gain: float = 0.0
+    share_of_step: float = 0.0
+    """What a simulated gain is off by besides, as in the table what_if."""
 
     def with_rows(self, mended: set[int]) -> float:
         """The step with these findings mended."""

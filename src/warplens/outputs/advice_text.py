@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from warplens.outputs.terminal import TableText
 from warplens_run.base.printable import clean, encodable
 from warplens_run.base.text import fold
-from warplens_run.base.units import format_bytes, format_count, format_ms
+from warplens_run.base.units import format_count, format_ms
 
 if TYPE_CHECKING:
     from warplens.model.finding import Evidence, Finding
@@ -20,27 +20,6 @@ MAX_ROWS = 4
 
 
 APART = "These save GPU time, not step time, while the host is the limit:"
-
-
-def gain_text(finding: Finding, *, per_step: bool) -> str:
-    """`≤ 1.2 ms per step (3.4 %), between 0.9 ms and 1.3 ms`; empty without a gain."""
-    of = " per step" if per_step else ""
-    if finding.saves_only_gpu_time:
-        return f"{format_ms(finding.gpu_gain_ms)} of GPU time{of}; {format_ms(finding.gain_ms)} of the step"
-    if finding.gain_ms <= 0:
-        return f"{'≤ ' * finding.bound}{format_bytes(finding.gain_bytes)} of memory" if finding.gain_bytes else ""
-    if not finding.bound:
-        return f"{format_ms(finding.gain_ms)}{of} ({finding.gain_percent:.1f} %){_interval(finding)}"
-    most_ms = max(finding.gain_ms, finding.gain_high_ms)
-    return f"≤ {format_ms(most_ms)}{of} ({finding.gain_percent * most_ms / finding.gain_ms:.1f} %)"
-
-
-def _interval(finding: Finding) -> str:
-    """Between what the gain is expected; nothing where that is not known or as good as one value."""
-    low, high = format_ms(finding.gain_low_ms), format_ms(finding.gain_high_ms)
-    if finding.gain_high_ms <= 0 or low == high:
-        return ""
-    return f", between {low} and {high}"
 
 
 @dataclass(frozen=True)
@@ -54,27 +33,36 @@ class AdviceScope:
     """What this trace does not record, so that rules cannot fire."""
     shares_of: str = ""
     """What every share of the time is a share of."""
-    plain_step_ms: float = 0.0
-    """What gains are shares of, where the step could be simulated; else 0."""
+    gains_of: str = ""
+    """What gains are of, where the step could be simulated: `a step of 31 to 52 ms (estimated)`."""
     furthest: str = ""
     """The op that loses most time, for where there are no findings."""
 
 
-def render_advice(findings: Sequence[Finding], scope: AdviceScope, *, width: int) -> TableText:
-    """The verdict, then one block per finding: what, how much, where, why, what to do, and the rows behind it."""
+def render_advice(findings: Sequence[Finding], gains: Sequence[str], scope: AdviceScope, *, width: int) -> TableText:
+    """The verdict, then one block per finding: what, how much, where, why, what to do, and the rows behind it.
+
+    `gains` are those of the findings in the Answer's words.
+    """
     lines: list[Line] = [(line, "bold") for line in fold(clean(scope.verdict), max(20, width))]
     for note in scope.notes:
         lines += [(line, "yellow") for line in fold(clean(f"note: {note}"), max(20, width), "      ")]
     is_apart = False
-    for number, finding in enumerate(sorted(findings, key=_apart_by_energy), start=1):
+    pairs = sorted(zip(findings, gains, strict=True), key=lambda pair: _apart_by_energy(pair[0]))
+    for number, (finding, gain) in enumerate(pairs, start=1):
         if finding.saves_only_gpu_time and not is_apart:
             is_apart = True
             lines += [("", "none"), *((line, "none") for line in fold(APART, max(20, width)))]
         title = clean(f"{number}. {finding.code}  {finding.title}")
         lines += [("", "none"), *((line, "bold") for line in _hanging(title, width, INDENT))]
-        gain = gain_text(finding, per_step=scope.per_step)
-        parts = (("gain", gain), ("where", finding.place), ("why", finding.evidence), ("do", finding.advice),
-                 ("proof", finding.proof))  # fmt: skip
+        is_time = scope.per_step and (finding.gain_ms > 0 or finding.gpu_gain_ms > 0)
+        parts = (
+            ("gain", f"{gain} per step" if gain and is_time else gain),
+            ("where", finding.place),
+            ("why", finding.evidence),
+            ("do", finding.advice),
+            ("proof", finding.proof),
+        )
         for label, text in parts:
             lines += _paragraph(label, text, width)
         for row in finding.rows[:MAX_ROWS]:
@@ -104,11 +92,7 @@ def _ending(findings: Sequence[Finding], scope: AdviceScope, width: int) -> list
 
 def _shares(scope: AdviceScope) -> str:
     shares = f"Shares are of {scope.shares_of}. " if scope.shares_of else ""
-    if not scope.plain_step_ms:
-        return shares
-    whole = "a step" if scope.per_step else "the run"
-    gains = f"Gains are of {whole} without the profiler, simulated: {format_ms(scope.plain_step_ms)}. "
-    return f"{gains}{shares.replace('Shares', 'Other shares')}"
+    return f"Gains are of {scope.gains_of}. {shares}" if scope.gains_of else shares
 
 
 def _paragraph(label: str, text: str, width: int) -> list[Line]:

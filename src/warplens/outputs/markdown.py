@@ -28,6 +28,8 @@ def markdown_bytes(document: Document) -> bytes:
     lines = [f"# {escape(document.title)}", "", f"Source: {escape(document.source)}", ""]
     if document.answer.verdict:
         lines += [f"**{escape(document.answer.verdict)}**", ""]
+    if clock := document.answer.clock:
+        lines += [f"One {clock.whole}: {escape(clock.text)}", ""]
     if document.facts:
         lines += [f"- **{escape(name)}**: {escape(value)}" for name, value in document.facts.items()]
         lines.append("")

@@ -34,6 +34,7 @@ SPARKS = " ▁▂▃▄▅▆▇█"
 MAX_WARNINGS = 3
 MAX_LIMITS = 2
 MAX_PARTS = 7
+MAX_BAR = 16
 PART_ROOM = 66
 """Cells for the name of a part of the step."""
 MAX_FINDINGS = 3
@@ -107,14 +108,10 @@ def _step(answer: Answer, width: int) -> list[Line]:
     clock = answer.clock
     if clock is None:
         return []
-    parts = [f"{clock.amount} ({clock.source if clock.is_wide else clock.sure})"]
+    parts = [clock.text]
     if clock.of_step(clock.recorded_ms) != clock.of_step(clock.step_ms):
         parts.append(f"{clock.of_step(clock.recorded_ms)} recorded")
-    if clock.steps:
-        parts.append(plural(clock.steps, clock.whole, {"pass": "passes"}.get(clock.whole, "")))
-    if clock.hint:
-        parts.append(clock.hint)
-    return _labelled(clock.whole, " · ".join(parts), width)
+    return _labelled(clock.whole, " · ".join(filter(None, (*parts, clock.counted, clock.hint))), width)
 
 
 def _warnings(answer: Answer, width: int) -> list[Line]:
@@ -149,19 +146,27 @@ def _parts(answer: Answer, width: int) -> list[Line]:
         return []
     shown, rest = parts[:MAX_PARTS], parts[MAX_PARTS:]
     if len(rest) > 1:
-        sums = (sum(part.time_ms for part in rest), sum(part.percent for part in rest))
-        shown = (*shown, Part(plural(len(rest), "more part", "more parts"), "", *sums))
+        time_ms, percent, low_ms, high_ms = (
+            sum(getattr(part, name) for part in rest) for name in ("time_ms", "percent", "low_ms", "high_ms")
+        )
+        name = plural(len(rest), "more part", "more parts")
+        shown = (*shown, Part(name, "", time_ms, percent, low_ms=low_ms, high_ms=high_ms))
     else:
         shown = parts
-    room = max(0, width - PART_ROOM - 24)
-    name_room = min(PART_ROOM, width - 24)
-    header = f"{f'where one {clock.whole} goes':<{name_room}}{' ' * (room + 2 if room else 0)}  share        time"
+    times = [clock.between(part.low_ms, part.high_ms) for part in shown]
+    time_room = max(10, *map(len, times))
+    of = f", shares of {clock.of_step(clock.step_ms)}" if clock.low_ms < clock.high_ms else ""
+    title = f"where one {clock.whole} goes{of}"
+    longest_name = max(cell_width(clean(text)) for text in (title, *map(_part_name, shown)))
+    name_room = min(PART_ROOM, longest_name, width - 14 - time_room)
+    room = max(0, min(MAX_BAR, width - name_room - 14 - time_room))
+    header = f"{title:<{name_room}}{' ' * (room + 2 if room else 0)}  share  {'time':>{time_room}}"
     lines: list[Line] = [("", "none"), (header, "bold")]
     longest = max(part.percent for part in shown)
-    for part in shown:
+    for part, time in zip(shown, times, strict=True):
         length = f"  {bar(100 * part.percent / max(longest, 1e-9), room)}" if room else ""
         name, *rest_of_name = _whole(_part_name(part), name_room)
-        numbers = f"{part.percent:6.1f}%  {clock.of_step(part.time_ms):>10}"
+        numbers = f"{part.percent:6.1f}%  {time:>{time_room}}"
         lines.append((f"{name:<{name_room}}{length}{numbers}", "none"))
         lines += [(f"  {line}", "none") for line in rest_of_name]
     return lines

@@ -39,6 +39,11 @@ EXPENDABLE = (
 )
 # Columns that go last, by table: what a module and those inside it take, forward and backward; how fast a model serves.
 KEPT = {
+    "findings": ("title", "gain_ms", "gain_low_ms", "gain_high_ms", "bound", "place"),
+    "bounds": ("step_ms", "saves_ms", "saves_low_ms", "saves_high_ms"),
+    "what_if": ("step_ms", "gain_ms", "low_ms", "high_ms", "step_low_ms", "step_high_ms"),
+    "stragglers": ("gain_ms", "gain_low_ms", "gain_high_ms", "group", "cause", "since_step", "excess_ms"),
+    "job_what_if": ("step_ms", "gain_ms", "gain_low_ms", "gain_high_ms"),
     "counters": ("op", "metric", "count", "mean"),
     "comm": ("group_ranks", "message_bytes", "count", "total_us", "exposed_us", "busbw_gbps"),
     "modules": ("subtree_percent", "subtree_forward_us", "subtree_backward_us"),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path, PurePath
 
 import numpy as np
 import polars as pl
 
-from warplens.advice.compared_steps import UnprofiledSteps
+from warplens.advice.compared_steps import Clocks
 from warplens.advice.comparison import (
     NEEDED,
     caveat,
@@ -24,12 +24,12 @@ from warplens.advice.comparison import (
 from warplens.analyses.diff import DIFF_TABLES, Pair, Side, gpu_steps, pair, pair_of_steps, shares_matched, steps_text
 from warplens.analyses.diff.report_tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.analyses.diff.tree import diff_of_trees, diff_tree
-from warplens.analyses.graph.plain_step import ESTIMATED, PlainStep
 from warplens.analyses.roofline.costing import COSTED, costing
 from warplens.analyses.roofline.tables import cost_coverage
 from warplens.analyses.roofline.utilization import flop_of_calls
 from warplens.hardware import Gpu
-from warplens.model.clock import MEASURED
+from warplens.model.answer import Answer
+from warplens.model.clock import MEASURED, RECORDED, Clock
 from warplens.model.table import Table
 from warplens.model.tree import Tree, build_tree
 from warplens.outputs import Document, Extras
@@ -61,6 +61,17 @@ class Sides:
     profiles: tuple[Profile, ...] = ()
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What is said of a comparison: the verdict and how sure it is, and the lines below it by their labels."""
+
+    verdict: str
+    lines: dict[str, str]
+    certainty: str = MEASURED
+    clocks: tuple[Clock, ...] = ()
+    """The steps of A and of B, where both are known."""
+
+
 class Comparison(TablesOnDemand):
     """Two profiles side by side, and the tables made from them on demand.
 
@@ -68,17 +79,19 @@ class Comparison(TablesOnDemand):
     >>> eager, compiled = (f"samples/kineto/gpt2_train_{how}.json.gz" for how in ("step", "compiled"))
     >>> comparison = warplens.diff(eager, compiled)
     >>> comparison.verdict().partition(":")[0]
-    'B is 4.18× faster'
+    'B is 3.72 to 4.57× faster'
     """
 
     contains = "a comparison"
     kind = "diff"
 
-    def __init__(
-        self, tables: Mapping[str, TableSource], sides: Sides, facts: Callable[[Comparison], dict[str, str]]
-    ) -> None:
+    def __init__(self, tables: Mapping[str, TableSource], sides: Sides, facts: Callable[[Comparison], Facts]) -> None:
         super().__init__(tables)
-        self._sides, self._facts = sides, facts
+        self._sides, self._make_facts = sides, facts
+
+    @cached_property
+    def _facts(self) -> Facts:
+        return self._make_facts(self)
 
     def _contents(self) -> str:
         return "two traces" if self._sides.compared else "two profiles"
@@ -104,11 +117,15 @@ class Comparison(TablesOnDemand):
 
     def _conclusion(self) -> tuple[str, str]:
         """A few sentences: which is faster, by how much, and where that comes from."""
-        return self.facts()["verdict"], MEASURED
+        return self._facts.verdict, self._facts.certainty
+
+    @cached_property
+    def _answer(self) -> Answer:
+        return replace(super()._answer, compared=self._facts.clocks)
 
     def facts(self) -> dict[str, str]:
         """What belongs on top of a report: the verdict, what was compared, how much of it matched, the noise."""
-        return self._facts(self)
+        return {"verdict": self._facts.verdict, **self._facts.lines}
 
     def diff_tree(self, context: str | None = None) -> Table:
         """GPU time by call path in both; `context` is python, module, op, annotation or full."""
@@ -130,7 +147,7 @@ class Comparison(TablesOnDemand):
         return Document(
             title=f"Warplens comparison: {names[0]} and {names[1]}",
             source=self.source,
-            facts={name: text for name, text in self.facts().items() if name != "verdict"},
+            facts=dict(self._facts.lines),
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             kind="diff",
             extras=lambda: self._extras(command),
@@ -185,10 +202,10 @@ def _paths_tree(a: PathsProfile, b: PathsProfile) -> Table:
     return diff_of_trees((a.tree(), 1), (b.tree(), 1), categories, "python")
 
 
-def _paths_facts(a: PathsProfile, b: PathsProfile, comparison: Comparison) -> dict[str, str]:
+def _paths_facts(a: PathsProfile, b: PathsProfile, comparison: Comparison) -> Facts:
     compared = [comparison.table(name) for name in comparison.table_names if name not in (REPORT_TABLES, TREE)]
     setup = setup_sentence(hardware_difference(a.hardware, b.hardware))
-    return {"verdict": setup + tables_verdict(compared), "A": a.source, "B": b.source}
+    return Facts(setup + tables_verdict(compared), {"A": a.source, "B": b.source})
 
 
 def compare_profiles(a: Profile, b: Profile, *, whole: bool = False) -> Comparison:
@@ -244,10 +261,10 @@ def _usual_steps(steps: pl.DataFrame, known: tuple[int, ...]) -> tuple[tuple[int
     return (by_time[(len(by_time) - 1) // 2],), (by_time[-1],)
 
 
-def _step_facts(profile: Profile, compared: Pair, comparison: Comparison) -> dict[str, str]:
+def _step_facts(profile: Profile, compared: Pair, comparison: Comparison) -> Facts:
     needed = {name: comparison.table(name) for name in NEEDED}
-    facts = {
-        "verdict": comparison_verdict(needed, shares_matched(compared), per_step=True, runs=None),
+    said = comparison_verdict(needed, shares_matched(compared), per_step=True, runs=None)
+    lines = {
         "A": f"{steps_text(compared.a.steps)} of {Path(profile.source).name} · {device_line(profile.workspace)}",
         "B": f"{steps_text(compared.b.steps)} of the same trace",
         "matched": comparison.table("diff_ops").notes[-1],
@@ -255,62 +272,65 @@ def _step_facts(profile: Profile, compared: Pair, comparison: Comparison) -> dic
         "noise": noise_line(needed, per_step=True),
     }
     if note := caveat(needed):
-        facts["caution"] = note
-    _add_work(facts, compared)
-    return facts
+        lines["caution"] = note
+    return Facts(said.text + _add_work(lines, compared), lines, said.certainty)
 
 
-def _add_work(facts: dict[str, str], compared: Pair) -> None:
-    """How much arithmetic each side does, where that is known: a faster run may just do less."""
+def _add_work(lines: dict[str, str], compared: Pair) -> str:
+    """How much arithmetic each side does, where that is known: a faster run may just do less, and the verdict says
+    so."""
     a, b = (_flop(side) for side in compared.sides)
-    if a and b:
-        facts["work"] = f"{format_flop(a)} (A) and {format_flop(b)} (B){' per step' * compared.per_step}"
-        facts["verdict"] += unequal_work(a, b)
+    if not a or not b:
+        return ""
+    lines["work"] = f"{format_flop(a)} (A) and {format_flop(b)} (B){' per step' * compared.per_step}"
+    return unequal_work(a, b)
 
 
-def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: Comparison) -> dict[str, str]:
+def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: Comparison) -> Facts:
     needed = {name: comparison.table(name) for name in NEEDED}
-    matched = shares_matched(compared)
     a, b = (f"{Path(profile.source).name} · {device_line(profile.workspace)}" for profile in profiles)
-    notes = comparison.table("diff_ops").notes
-    steps = _plain_steps(profiles) if compared.per_step else None
-    clock, runs = _clock(steps) if steps else None, (compared.a.runs, compared.b.runs)
-    facts = {
-        "verdict": comparison_verdict(needed, matched, per_step=compared.per_step, runs=runs, unprofiled=clock),
+    clocks, runs = _clocks(profiles) if compared.per_step else None, (compared.a.runs, compared.b.runs)
+    unprofiled = clocks if clocks and all(clock.source != RECORDED for clock in clocks) else None
+    said = comparison_verdict(
+        needed, shares_matched(compared), per_step=compared.per_step, runs=runs, clocks=unprofiled
+    )
+    lines = {
         "A": a,
         "B": b,
-        "matched": notes[-1],
+        "matched": comparison.table("diff_ops").notes[-1],
         "times": "; ".join(compared.notes).removeprefix("times are "),
         "noise": noise_line(needed, per_step=compared.per_step),
     }
     if note := caveat(needed):
-        facts["caution"] = note
-    _add_work(facts, compared)
-    if steps:
-        facts["step"] = f"A {steps[0].text}; B {steps[1].text}"
-    facts["verdict"] = setup_sentence(setup_differences(*profiles)) + facts["verdict"]
+        lines["caution"] = note
+    work = _add_work(lines, compared)
+    if clocks:
+        lines["step"] = _steps_line(clocks)
     for label, profile in zip("AB", profiles, strict=True):
         warnings = profile.table("quality").frame.filter(pl.col("severity") == "warning")["message"].to_list()
         if warnings:
-            facts[f"quality {label}"] = "; ".join(warnings)
+            lines[f"quality {label}"] = "; ".join(warnings)
     if not any(len(side.events) for side in compared.sides):
-        del facts["matched"]
-    return facts
+        del lines["matched"]
+    return Facts(setup_sentence(setup_differences(*profiles)) + said.text + work, lines, said.certainty, clocks or ())
 
 
-def _clock(steps: tuple[PlainStep, PlainStep]) -> UnprofiledSteps | None:
-    """None where one step is known and the other is estimated: that estimate's error would be the difference."""
-    a, b = steps
-    are_estimated = {step.origin == ESTIMATED for step in steps}
-    if len(are_estimated) > 1:
-        return None
-    return UnprofiledSteps(a.plain_ms, b.plain_ms, are_estimated == {False}, a.recorded_ms, b.recorded_ms)
+def _clocks(profiles: tuple[Profile, Profile]) -> Clocks | None:
+    """How long a step takes in both Answers; None where one has no steps, or waits that nothing recorded explains."""
+    a, b = (profile.clock if profile.plain_step else None for profile in profiles)
+    return (a, b) if a and b and min(a.step_ms, b.step_ms, a.steps, b.steps) > 0 else None
 
 
-def _plain_steps(profiles: tuple[Profile, Profile]) -> tuple[PlainStep, PlainStep] | None:
-    """The steps without the profiler, where both are known."""
-    a, b = (profile.plain_step for profile in profiles)
-    return (a, b) if a and b and a.plain_ms > 0 and b.plain_ms > 0 and a.is_step and b.is_step else None
+def _steps_line(clocks: Clocks) -> str:
+    """Of all marked steps, as the report of each trace has it; the last one is no part of the tables."""
+    sides = []
+    for label, clock in zip("AB", clocks, strict=True):
+        recorded = clock.of_step(clock.recorded_ms)
+        more = f" · {recorded} recorded" if recorded != clock.of_step(clock.step_ms) else ""
+        why = f" ({clock.reason})" if clock.reason else ""
+        sides.append(f"{label} {clock.text}{more}, all {clock.counted}{why}")
+    hint = "; --step-time A,B, with measured steps, narrows it" if any(clock.is_wide for clock in clocks) else ""
+    return "; ".join(sides) + hint
 
 
 KNOWN_PERCENT = 80.0

@@ -15,7 +15,7 @@ from warplens.advice.compared_steps import SAME, change_of_steps
 from warplens.analyses.diff.report_tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
 from warplens.model.table import Table
-from warplens.profiles.comparison import Comparison, Sides
+from warplens.profiles.comparison import Comparison, Facts, Sides
 from warplens.profiles.job import JobProfile
 from warplens.profiles.on_demand import TableSource
 from warplens.ranks.merged_notes import rank_text
@@ -85,20 +85,20 @@ def _kind_frame(job: JobProfile) -> pl.DataFrame:
     )
 
 
-def _facts(a: JobProfile, b: JobProfile, comparison: Comparison) -> dict[str, str]:
-    facts = {"verdict": _verdict(comparison, *([job.step_ms[step] for step in job.model.usual_steps if job.step_ms]
-                                               for job in (a, b)))}  # fmt: skip
-    for label, job in (("A", a), ("B", b)):
-        ranks = plural(len(job.job.ranks), "rank")
-        facts[label] = f"{Path(job.source).name} · {ranks} · {job.verdict()}"
+def _facts(a: JobProfile, b: JobProfile, comparison: Comparison) -> Facts:
+    lengths = [[job.step_ms[step] for step in job.model.usual_steps if job.step_ms] for job in (a, b)]
+    lines = {
+        label: f"{Path(job.source).name} · {plural(len(job.job.ranks), 'rank')} · {job.verdict()}"
+        for label, job in (("A", a), ("B", b))
+    }
     setups = [{digest.facts.gpu for digest in job.job.digests} - {""} for job in (a, b)]
     if setups[0] and setups[1] and setups[0] != setups[1]:
-        facts["GPUs"] = f"A {listed(sorted(setups[0]))}; B {listed(sorted(setups[1]))}"
+        lines["GPUs"] = f"A {listed(sorted(setups[0]))}; B {listed(sorted(setups[1]))}"
     only = [sorted(set(one.job.ranks) - set(other.job.ranks)) for one, other in ((a, b), (b, a))]
     for label, ranks_of_one in zip("AB", only, strict=True):
         if ranks_of_one:
-            facts[f"only in {label}"] = rank_text(ranks_of_one)
-    return facts
+            lines[f"only in {label}"] = rank_text(ranks_of_one)
+    return Facts(_verdict(comparison, *lengths), lines)
 
 
 def _verdict(comparison: Comparison, a_ms: Sequence[float], b_ms: Sequence[float]) -> str:
@@ -107,7 +107,7 @@ def _verdict(comparison: Comparison, a_ms: Sequence[float], b_ms: Sequence[float
     if a_ms and b_ms:
         step = change_of_steps(a_ms, b_ms, "per recorded step of the job")
         if step.is_shown and step.ratio >= SAME:
-            parts.append(f"B is {step.ratio:.2f}× {'slower' if step.delta_us > 0 else 'faster'}: {step.span}")
+            parts.append(f"B is {step.compared.text}: {step.span}")
         else:
             parts.append(f"No difference{' in step time is shown' if step.delta_us else ''}: {step.span}")
         if step.delta_us and (not step.is_shown or step.unseen_percent is None):

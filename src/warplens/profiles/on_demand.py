@@ -34,7 +34,7 @@ Work = TypeVar("Work")
 SHOWN_APART: Final = ("quality", "findings", "evidence", "timeline")
 """Tables that say nothing of their own in a notebook, below the verdict and the findings."""
 MOST_COMMANDS: Final = 3
-FINDING_COLUMNS: Final = ("code", "title", "gain_ms", "bound", "place", "advice")
+FINDING_COLUMNS: Final = ("code", "title", "gain_low_ms", "gain_high_ms", "bound", "place", "advice")
 
 
 class TableSource(msgspec.Struct, frozen=True):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from warplens.model.finding import Finding
     from warplens.model.table import Table
 
-MOST_FIXES: Final = 8
-"""Findings whose subsets are simulated: 256 of them take about a second of CPU on a graph of 10,000 GPU events."""
+MOST_FIXES: Final = 6
+"""Findings whose subsets are simulated, with three hosts: about a second of CPU on a graph of 10,000 GPU events."""
 
 LEAST_COSTED_PERCENT: Final = 50.0
 
@@ -52,11 +52,22 @@ def _mfu_percent(used: Utilization, time_ms: float) -> float | None:
 def fix_subsets(found: Sequence[Finding], model: StepModel | None) -> FixSubsets | None:
     """The step with every subset of the first findings that describe a change; None where none is simulated."""
     from warplens.advice.gains import change_of
-    from warplens.analyses.graph.subsets import subset_steps_ms
+    from warplens.analyses.graph.subsets import fast_steps_ms, slow_steps_ms, subset_steps_ms
+    from warplens.analyses.graph.what_if import SHARE_OF_GAIN, SHARE_OF_STEP
 
     findings = ranked(found)
     simulated = [row for row, finding in enumerate(findings) if finding.edits]
     if model is None or not simulated:
         return None
     rows = tuple(simulated[:MOST_FIXES])
-    return FixSubsets(rows, len(simulated), subset_steps_ms(model, [change_of(findings[row]) for row in rows]))
+    changes = [change_of(findings[row]) for row in rows]
+    return FixSubsets(
+        rows,
+        len(simulated),
+        subset_steps_ms(model, changes),
+        fast_steps_ms(model, changes),
+        slow_steps_ms(model, changes),
+        (model.step_low_ms, model.step_high_ms),
+        SHARE_OF_GAIN,
+        SHARE_OF_STEP,
+    )

@@ -290,7 +290,7 @@ class Profile(TablesOnDemand):
         return overview(self.workspace, self.clock, memory)
 
     def fix_subsets(self) -> FixSubsets | None:
-        """How long a step takes with any of the first eight findings mended; None where that is not simulated."""
+        """How long a step takes with any of the first six findings mended; None where that is not simulated."""
         from warplens.profiles.overview import fix_subsets
 
         return fix_subsets(self.findings(), self.model_of_gains)

@@ -8,11 +8,10 @@ from math import inf
 from typing import Final
 
 from warplens.analyses.graph.editing import GRAPH_PAUSE_NS
-from warplens.analyses.graph.what_if import StepModel
+from warplens.analyses.graph.what_if import Gain, StepModel
 from warplens.model.edits import CaptureGraph, Edit, ScaleWork, StepChange, WorkOfRows, with_measured_saving
-from warplens.model.finding import Finding, ranked
+from warplens.model.finding import Finding, proved_gain_text, ranked
 from warplens.proof.measured_edits import edited_work, share_of_expected
-from warplens_run.base.units import format_ms
 from warplens_run.formats.proof_plan import OF_KERNEL_LAB
 from warplens_run.formats.proof_result import Difference, ExperimentResult, ProofResult, SwapResult, VariantResult
 
@@ -73,7 +72,10 @@ def _suggested(
     finding = _proved(finding, result, proof, model)
     gain_ms = finding.proved_gain_ms or 0.0
     percent = 100 * gain_ms / model.step_ms if model is not None and model.step_ms else 0.0
-    return replace(finding, gain_ms=gain_ms, gain_low_ms=gain_ms, gain_high_ms=gain_ms, gain_percent=percent)
+    low_ms, high_ms = (
+        gain_ms if end is None else end for end in (finding.proved_gain_low_ms, finding.proved_gain_high_ms)
+    )
+    return replace(finding, gain_ms=gain_ms, gain_low_ms=low_ms, gain_high_ms=high_ms, gain_percent=percent)
 
 
 def _proved(finding: Finding, result: ExperimentResult, proof: ProofResult, model: StepModel | None) -> Finding:
@@ -84,12 +86,18 @@ def _proved(finding: Finding, result: ExperimentResult, proof: ProofResult, mode
     if proof.device == CPU:
         text = f"ran on a CPU, whose times say nothing about a GPU; {best.name}: {outputs_text(best.difference)}"
         return replace(finding, proof=text, largest_difference=_relative(best.difference))
-    gain_ms = max(0.0, _gain_ms(finding, best, model))
+    gain = _gain(finding, best, model)
+    gain_ms = max(0.0, best.saved_ns / 1e6 if gain is None else gain.gain_ms)
+    finding = replace(
+        finding,
+        proved_gain_ms=gain_ms,
+        proved_gain_low_ms=None if gain is None else max(0.0, gain.low_ms),
+        proved_gain_high_ms=None if gain is None else max(0.0, gain.high_ms),
+    )
     joules = best.joules
     return replace(
         finding,
         proof=_text(finding, result, proof, gain_ms, model),
-        proved_gain_ms=gain_ms,
         proved_gpu_ms_before=best.before_ns / 1e6,
         proved_gpu_ms_after=best.after_ns / 1e6,
         proved_joules_before=joules[0] if joules is not None else None,
@@ -103,14 +111,14 @@ def _relative(difference: Difference | None) -> float | None:
     return None if difference is None else difference.relative
 
 
-def _gain_ms(finding: Finding, best: VariantResult, model: StepModel | None) -> float:
-    """What the measured saving wins of the step; the saving itself where the step cannot be simulated."""
-    saved_ms = best.saved_ns / 1e6
+def _gain(finding: Finding, best: VariantResult, model: StepModel | None) -> Gain | None:
+    """What the measured saving wins of the step; None where the step cannot be simulated: the saving itself."""
     if model is None or not finding.edits:
-        return saved_ms
+        return None
+    saved_ms = best.saved_ns / 1e6
     share = share_of_expected(saved_ms, edited_work(finding, model)) if finding.gpu_gain_ms > 0 else 1.0
     edits = tuple(_measured_edit(edit, share, best) for edit in finding.edits)
-    return model.gain_of([StepChange(finding.code, edits)]).gain_ms
+    return model.gain_of([StepChange(finding.code, edits)])
 
 
 def _measured_edit(edit: Edit, share: float, best: VariantResult) -> Edit:
@@ -132,7 +140,7 @@ def _text(
     if best.whole_step is not None:
         parts.append(_in_whole_step(best.whole_step, best.saved_alone_ns, whole))
     if finding.edits and model is not None:
-        parts.append(f"{format_ms(gain_ms)} {whole} ({_how_simulated(finding, best, model)})")
+        parts.append(f"{proved_gain_text(finding)} {whole} ({_how_simulated(finding, best, model)})")
     if best.joules is not None:
         parts.append(f"{best.joules[0]:.3g} → {best.joules[1]:.3g} J{_in_a_long_run(best.joules, model)}")
     verdict = "measured" if _helps(finding, best, gain_ms, model) else "does not help, measured"
@@ -166,7 +174,9 @@ def _in_a_long_run(joules: tuple[float, float], model: StepModel | None) -> str:
     """The mean power saved, as what 1,000 hours of one GPU save of energy: a watt is a kWh in that time."""
     if model is None or not model.step_ms or joules[1] >= joules[0]:
         return ""
-    return f" ({(joules[0] - joules[1]) / (model.step_ms / 1e3):.3g} kWh in 1,000 GPU hours)"
+    least, most = ((joules[0] - joules[1]) / (ms / 1e3) for ms in (model.step_high_ms, model.step_low_ms))
+    watts = f"{most:.3g}" if f"{least:.3g}" == f"{most:.3g}" else f"{least:.3g} to {most:.3g}"
+    return f" ({watts} kWh in 1,000 GPU hours)"
 
 
 def _helps(finding: Finding, best: VariantResult, gain_ms: float, model: StepModel | None) -> bool:

@@ -31,6 +31,8 @@ COLUMNS = (
     Column("saves_ms", "what that saves of the plain step; empty for what is not a change", "ms", pl.Float64),
     Column("saves_percent", "the same as a share of the plain step", "%", pl.Float64),
     Column("meaning", "what is changed", "", pl.String),
+    Column("saves_low_ms", "the least that it saves, with each cost of recording that is likely", "ms", pl.Float64),
+    Column("saves_high_ms", "the most", "ms", pl.Float64),
 )
 LITTLE: Final = 0.01
 """What the recorded step may differ from the plain one by without a word on it."""
@@ -89,7 +91,15 @@ def bounds(work: Workspace) -> Table:
     if not has_graph(work):
         return Table.from_rows("bounds", MEANING, COLUMNS, [], NO_GRAPH)
     times = step_bounds(work)
-    rows = [(case, ms, *_saving(case, ms, times), CASES[case]) for case, ms in zip(CASES, times[:6], strict=True)]
+    intervals = {
+        "fast GPU": times.fast_gpu_saves,
+        "fast host": times.fast_host_saves,
+        "free communication": times.free_communication_saves,
+    }
+    rows = [
+        (case, ms, *_saving(case, ms, times), CASES[case], *intervals.get(case, (None, None)))
+        for case, ms in zip(CASES, times[:6], strict=True)
+    ]
     return Table.from_rows("bounds", MEANING, COLUMNS, rows, recording_cost(work).note, *graph_notes(graph_of(work)))
 
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from warplens.analyses.graph.bounds import plain_step_ns
 from warplens.analyses.graph.building import graph_of, has_graph
+from warplens.analyses.graph.clock import clock
 from warplens.analyses.graph.host_work import NO_NAME, HostWork, host_work
 from warplens.analyses.graph.idle_chains import ON_HOST, IdlePart, idle_parts
 from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
@@ -34,6 +35,7 @@ EXPOSED_COPIES: Final = "exposed copies"
 BEFORE: Final = "before the first launch"
 IDLE: Final = "GPU idle"
 AFTER: Final = "after the last kernel"
+WITH_GPU: Final = (BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES)
 PARTS: Final = {
     BUSY: "kernels run; cause: their category",
     EXPOSED_COMMUNICATION: "communication runs while nothing computes",
@@ -56,6 +58,13 @@ COLUMNS = (
     Column("percent", "the same as a share of the step", "%", pl.Float64),
     Column("place", "the line, module or op that most of it is in; empty where that is not recorded", "", pl.String),
     Column("place_ms", "the part of time_ms that is there", "ms", pl.Float64),
+    Column(
+        "low_ms",
+        "its time in the shortest step that is expected: GPU time as recorded, idle time by its share of the rest",
+        "ms",
+        pl.Float64,
+    ),
+    Column("high_ms", "the same in the longest", "ms", pl.Float64),
 )
 
 
@@ -100,7 +109,9 @@ def step_parts(work: Workspace) -> tuple[Part, ...]:
         return ()
     gaps, labels, ended_by = _gaps(graph, times, free)
     idle = idle_parts(graph, times, lags, gaps, ended_by)
-    return _of_step([*_busy_parts(events), *_idle_parts(work, idle, labels)], plain_step_ns(work) / 1e6)
+    step = clock(work)
+    ends = (step.low_ms, step.high_ms) if step else (plain_step_ns(work) / 1e6,) * 2
+    return _of_step([*_busy_parts(events), *_idle_parts(work, idle, labels)], plain_step_ns(work) / 1e6, ends)
 
 
 def _parts_without_launches(work: Workspace) -> tuple[Part, ...]:
@@ -114,21 +125,23 @@ def _parts_without_launches(work: Workspace) -> tuple[Part, ...]:
     events = _gpu_time(work, frame["id"].to_numpy().astype(np.int64), start, end, window)
     idle_ns = window.end_ns - window.begin_ns - length(union(events.start_ns, events.end_ns))
     idle = [Part(IDLE, NO_NAME, idle_ns, 0.0)] if idle_ns else []
-    return _of_step([*_busy_parts(events), *idle], (window.end_ns - window.begin_ns) / window.steps / 1e6)
+    step_ms = (window.end_ns - window.begin_ns) / window.steps / 1e6
+    return _of_step([*_busy_parts(events), *idle], step_ms, (step_ms, step_ms))
 
 
-def _of_step(parts: list[Part], step_ms: float) -> tuple[Part, ...]:
-    """Parts of any length as those of a step."""
+def _of_step(parts: list[Part], step_ms: float, ends_ms: tuple[float, float]) -> tuple[Part, ...]:
+    """Parts of any length as those of a step, and of the shortest and the longest that is expected."""
     whole, order = sum(part.time_ms for part in parts), list(PARTS)
-    scaled = [
-        replace(
-            part,
-            time_ms=part.time_ms * step_ms / whole,
-            percent=100 * part.time_ms / whole,
-            place_ms=None if part.place_ms is None else part.place_ms * step_ms / whole,
+    busy_ms = sum(part.time_ms for part in parts if part.part in WITH_GPU) * step_ms / whole
+    of_idle = [max(0.0, end_ms - busy_ms) / (step_ms - busy_ms) if busy_ms < step_ms else 1.0 for end_ms in ends_ms]
+    scaled = []
+    for part in parts:
+        ms = part.time_ms * step_ms / whole
+        place_ms = None if part.place_ms is None else part.place_ms * step_ms / whole
+        low_ms, high_ms = (ms, ms) if part.part in WITH_GPU else (ms * of_idle[0], ms * of_idle[1])
+        scaled.append(
+            replace(part, time_ms=ms, percent=100 * ms / step_ms, place_ms=place_ms, low_ms=low_ms, high_ms=high_ms)
         )
-        for part in parts
-    ]
     return tuple(sorted(scaled, key=lambda part: (order.index(part.part), -part.time_ms, part.cause)))
 
 

@@ -39,30 +39,16 @@ class PlainStep(msgspec.Struct, frozen=True):
         return "step" if self.is_step else "run"
 
     @property
-    def text(self) -> str:
-        """`21.4 ms plain, 56.5 ms recorded`."""
-        estimated = " (estimated)" if self.origin == ESTIMATED else ""
-        return f"{self._plain} plain{estimated}, {self._recorded} recorded{self._left_out}"
-
-    @property
     def note(self) -> str:
-        """The same as a sentence, with how the plain time is known."""
+        """A sentence: `a step takes 31.2 to 52.0 ms without the profiler (estimated …), 56.5 ms recorded`."""
         whole = "a step" if self.is_step else "the run"
-        plain = f"{self._plain} without the profiler ({self.origin})"
-        return f"{whole} takes {plain}, {self._recorded} recorded{self._left_out}"
-
-    @property
-    def _left_out(self) -> str:
+        least, expected, most, recorded = (
+            format_short_ms(ms, self.recorded_ms) for ms in (self.low_ms, self.plain_ms, self.high_ms, self.recorded_ms)
+        )
+        plain = expected if least == most else f"{least.rpartition(' ')[0]} to {most}"
         waits = format_short_ms(self.left_out_ms, self.recorded_ms)
-        return f"; not counted: {waits} of waits for work from before it" if self.left_out_ms else ""
-
-    @property
-    def _plain(self) -> str:
-        return format_short_ms(self.plain_ms, self.recorded_ms)
-
-    @property
-    def _recorded(self) -> str:
-        return format_short_ms(self.recorded_ms, self.recorded_ms)
+        left_out = f"; not counted: {waits} of waits for work from before it" if self.left_out_ms else ""
+        return f"{whole} takes {plain} without the profiler ({self.origin}), {recorded} recorded{left_out}"
 
 
 def plain_step(work: Workspace) -> PlainStep | None:

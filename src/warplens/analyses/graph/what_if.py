@@ -11,6 +11,7 @@ import polars as pl
 
 from warplens.analyses.graph.bounds import calibration, plain_step_ns
 from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
+from warplens.analyses.graph.clock import clock
 from warplens.analyses.graph.editing import EditedGraph, KnownWork, Members, steps_of
 from warplens.analyses.graph.recording_cost import RecordingCost, cost_without_light, plain_host, recording_cost
 from warplens.analyses.graph.records import Floats, StepGraph
@@ -26,6 +27,8 @@ COLUMNS = (
     Column("gain_ms", "what the changes win", "ms", pl.Float64),
     Column("low_ms", "the least that they are expected to win", "ms", pl.Float64),
     Column("high_ms", "the most", "ms", pl.Float64),
+    Column("step_low_ms", "the least that the step is expected to take then", "ms", pl.Float64),
+    Column("step_high_ms", "the most", "ms", pl.Float64),
 )
 SHARE_OF_GAIN: Final = 0.2
 SHARE_OF_STEP: Final = 0.025
@@ -46,6 +49,8 @@ class Gain(NamedTuple):
     gain_ms: float
     low_ms: float
     high_ms: float
+    step_low_ms: float
+    step_high_ms: float
 
 
 class StepModel(msgspec.Struct, frozen=True, eq=False):
@@ -56,6 +61,9 @@ class StepModel(msgspec.Struct, frozen=True, eq=False):
     members: Members
     step_ms: float
     """The step without the profiler."""
+    step_low_ms: float
+    step_high_ms: float
+    """Its interval."""
     calibration: float = 1.0
     """What simulated steps are multiplied by."""
     cost_without_light: Callable[[], RecordingCost] | None = None
@@ -85,8 +93,9 @@ class StepModel(msgspec.Struct, frozen=True, eq=False):
 
     def gains_of(self, sets: Sequence[Sequence[StepChange]]) -> list[Gain]:
         """What sets of changes win, with the host as fast as expected, and as fast and as slow as it may be."""
+        unchanged = Gain(self.step_ms, 0.0, 0.0, 0.0, self.step_low_ms, self.step_high_ms)
         if not any(change.edits for changes in sets for change in changes):
-            return [Gain(self.step_ms, 0.0, 0.0, 0.0)] * len(sets)
+            return [unchanged] * len(sets)
         cost = self.cost
         per_op = [cost.share, cost.high, cost.low]
         variants: list[tuple[Sequence[Edit], float]] = [((), cost.high), ((), cost.low)]
@@ -99,18 +108,28 @@ class StepModel(msgspec.Struct, frozen=True, eq=False):
         fast_ms, slow_ms, *changed = self._simulated(variants)
         changed_ms = zip(changed[::3], changed[1::3], changed[2::3], strict=True)
         return [
-            self._gain(step_ms, fast_ms - most_ms, slow_ms - least_ms)
+            self._gain((step_ms, most_ms, least_ms), fast_ms - most_ms, slow_ms - least_ms)
             if any(change.edits for change in changes)
-            else Gain(self.step_ms, 0.0, 0.0, 0.0)
+            else unchanged
             for (step_ms, most_ms, least_ms), changes in zip(changed_ms, sets, strict=True)
         ]
 
-    def _gain(self, step_ms: float, more: float, less: float) -> Gain:
+    def _gain(self, steps_ms: tuple[float, float, float], more: float, less: float) -> Gain:
+        """`steps_ms`: with the edits, as expected, with a fast host and the most saved, and with a slow one."""
+        step_ms = steps_ms[0]
         gain_ms = self.step_ms - step_ms
         model_error = (SHARE_OF_GAIN * gain_ms, SHARE_OF_STEP * self.step_ms)
-        low, high = min(gain_ms, more, less), max(gain_ms, more, less)
-        return Gain(step_ms, gain_ms, gain_ms - math.hypot(gain_ms - low, *model_error),
-                    min(self.step_ms, gain_ms + math.hypot(high - gain_ms, *model_error)))  # fmt: skip
+
+        def interval(expected: float, *others: float) -> tuple[float, float]:
+            low, high = min(expected, *others), max(expected, *others)
+            return (
+                expected - math.hypot(expected - low, *model_error),
+                expected + math.hypot(high - expected, *model_error),
+            )
+
+        low, high = interval(gain_ms, more, less)
+        step_low, step_high = interval(*steps_ms)
+        return Gain(step_ms, gain_ms, low, min(self.step_ms, high), max(0.0, step_low), step_high)
 
     def changed_ms(self, changes: Iterable[StepChange]) -> float:
         """The step without the profiler, with changes."""
@@ -143,8 +162,9 @@ def step_model(work: Workspace, members: Members) -> StepModel | None:
     """None where the trace does not record launches."""
     if not has_graph(work):
         return None
-    cost, step_ms = recording_cost(work), plain_step_ns(work) / 1e6
-    return StepModel(graph_of(work), cost, members, step_ms, calibration(work), lambda: cost_without_light(work))
+    cost, step_ms, step = recording_cost(work), plain_step_ns(work) / 1e6, clock(work)
+    ends = (step.low_ms, step.high_ms) if step else (step_ms, step_ms)
+    return StepModel(graph_of(work), cost, members, step_ms, *ends, calibration(work), lambda: cost_without_light(work))
 
 
 def what_if(model: StepModel | None, changes: Sequence[StepChange]) -> Table:

@@ -55,7 +55,9 @@ def recording_note(work: Workspace) -> str:
         return "times and rates are corrected for what recording cost the host"
     plain = plain_times(work)
     if plain is not None:
-        return f"{AS_RECORDED}; columns plain_… are without it, simulated ({plain.step.origin})"
+        least, most = (ms / plain.step.plain_ms for ms in (plain.step.low_ms, plain.step.high_ms))
+        sure = f", times between {least:.2f} and {most:.2f} of these" if least < most else ""
+        return f"{AS_RECORDED}; columns plain_… are without it, simulated ({plain.step.origin}{sure})"
     if not has_graph(work) or plain_step(work) is None:
         return f"{AS_RECORDED}, which is not known here"
     bounds = step_bounds(work)

@@ -15,6 +15,7 @@ from warplens.advice.thresholds import (
     LIMIT_PERCENT,
     LIMIT_SHARE,
 )
+from warplens.advice.verdict import explained_bound
 from warplens.analyses import COUNTER_TABLES, RANGE_TABLES
 from warplens.analyses.graph.breakdown import PARTS
 from warplens.analyses.graph.host_work import MEANINGS as HOST_CAUSES
@@ -33,6 +34,8 @@ from warplens.categories.rules import builtin_categories
 from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, all_gpus
 from warplens.model.answer import CERTAINTIES
+from warplens.model.answer import FIELDS as ANSWER_FIELDS
+from warplens.model.answer import KINDS as ANSWER_KINDS
 from warplens.model.clock import SOURCES as CLOCK_SOURCES
 from warplens.model.quality import MESSAGES, explained
 from warplens.model.rule import RuleSet
@@ -205,6 +208,8 @@ def answer_topic(topic: str) -> Iterator[str]:
         ("what the host does", known),
         ("source of the step's time", CLOCK_SOURCES),
         ("how sure", CERTAINTIES),
+        ("field of the Answer", ANSWER_FIELDS),
+        ("word of the Answer", ANSWER_KINDS),
     ):
         if topic in meanings:
             yield f"{topic} ({what}): {meanings[topic]}"
@@ -212,6 +217,8 @@ def answer_topic(topic: str) -> Iterator[str]:
         yield f"{topic}: the host works in this file or range of the program's while no GPU works"
     if topic.startswith(("memcpy ", "rocclr ")):
         yield f"{topic}: copies of this kind that run while nothing computes or communicates"
+    if meaning := explained_bound(topic):
+        yield f"{topic} (what limits a step): {meaning}"
     if topic == "answer":
         yield "answer: what is concluded of what was opened; report, its page and x.json show the same one"
         yield from (f"  {word}: {meaning}" for word, meaning in CERTAINTIES.items())

@@ -51,6 +51,6 @@ class ProveAllVerb(Verb):
         run_experiments(plan_path, output, args)
         args.proof = str(output)
         proved = open_timeline(args)
-        show_text(advice_text(proved, proved.findings(), width(120)))
+        show_text(advice_text(proved, width(120)))
         report_written([str(plan_path), str(output)])
         return 0

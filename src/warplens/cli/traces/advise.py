@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from warplens.advice.thresholds import JOB_THRESHOLDS
@@ -20,7 +18,6 @@ from warplens_run.cli.printing import width, write_bytes
 from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
-    from warplens.model.finding import Finding
     from warplens.outputs.terminal import TableText
     from warplens.profiles.opened import Opened
     from warplens.profiles.trace import Profile
@@ -46,29 +43,21 @@ class AdviseVerb(Verb):
         profile = open_profile(args)
         if not (names_job(args) or "memory_peak" in profile.table_names):
             profile = timeline_of(profile)
-        findings = profile.findings()[: args.top]
         if args.json:
-            write_bytes(advice_json(findings))
+            write_bytes(advice_json(ranked(profile.findings())[: args.top]))
         else:
-            show_text(advice_text(profile, findings, width(120), args.min_gain))
+            show_text(advice_text(profile, width(120), args.min_gain, args.top))
         return 0
 
 
-def advice_text(profile: Opened, findings: Sequence[Finding], columns: int, min_gain: float | None = None) -> TableText:
+def advice_text(profile: Opened, columns: int, min_gain: float | None = None, top: int | None = None) -> TableText:
     """The findings of a profile as text, with all that applies to them as a whole."""
     if profile.has_timeline:
-        opened = profile.with_timeline()
-        scope, findings = _scope(opened), _within_bounds(opened, findings)
+        scope = _scope(profile.with_timeline())
     else:
         scope = _memory_scope(profile) if "memory_peak" in profile.table_names else _job_scope(profile, min_gain)
-    return render_advice(findings, scope, width=columns)
-
-
-def _within_bounds(profile: Profile, findings: Sequence[Finding]) -> list[Finding]:
-    """The most that each may win is that of the Answer: no more than what limits the step allows."""
-    of_answer = zip(ranked(profile.findings()), profile.answer().findings, strict=True)
-    highest_ms = {id(finding): answered.high_ms for finding, answered in of_answer}  # rules of others may not hash
-    return [replace(each, gain_high_ms=highest_ms.get(id(each)) or each.gain_high_ms) for each in findings]
+    gains = [finding.gain for finding in profile.answer().findings]
+    return render_advice(ranked(profile.findings())[:top], gains[:top], scope, width=columns)
 
 
 def _memory_scope(profile: Opened) -> AdviceScope:
@@ -86,11 +75,12 @@ def _scope(profile: Profile) -> AdviceScope:
     per_step = bool(len(profile.table("steps")))
     notes = [row["message"] for row in profile.table("quality").to_dicts() if _limits_advice(row)]
     model = profile.step_model
-    plain_ms = model.step_ms if profile.model_of_gains is not None and model is not None else 0.0
+    clock = profile.clock if profile.model_of_gains is not None else None
+    gains_of = f"one {clock.whole} without the profiler, simulated: {clock.text}" if clock else ""
     notes += [model.cost.note, *model.graph.notes] if model is not None else []
     furthest = furthest_text(profile.table("roofline"), profile.table("kernel_categories"))
     shares_of = profile.shares_of()
-    return AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, shares_of, plain_ms, furthest)
+    return AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, shares_of, gains_of, furthest)
 
 
 def _limits_advice(note: dict[str, str]) -> bool:

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from warplens.model.clock import Clock
 from warplens.model.table import Table
 from warplens.outputs.html.records import Tile
 from warplens_run.base.units import format_bytes, format_count, format_short_ms, plural
 
 SERVING: Final = (("decode", "Decode"), ("mixed", "Mixed passes"), ("prefill", "Prefill"))
 Row = Mapping[str, Any]
-AS_RECORDED: Final = "as recorded, with what recording costs the host; plain: without it, simulated"
+AS_RECORDED: Final = "as recorded, with what recording costs the host; unprofiled: without it, simulated"
 
 
-def serving_tiles(tables: Sequence[Table]) -> list[Tile]:
+def serving_tiles(tables: Sequence[Table], clock: Clock) -> list[Tile]:
     """Tokens a second by phase, and the time between two tokens; none where no model is served."""
     phases = {row["phase"]: row for row in _rows(tables, "serving_phases")}
-    tiles = [_phase(label, phases[phase]) for phase, label in SERVING if phase in phases]
+    tiles = [_phase(label, phases[phase], clock) for phase, label in SERVING if phase in phases]
     intervals = [row for row in _rows(tables, "token_latency") if row["part"] == "interval"]
-    return [*tiles, *map(_interval, intervals)]
+    return [*tiles, *(_interval(row, clock) for row in intervals)]
 
 
 def serving_rates(tables: Sequence[Table]) -> list[Tile]:
@@ -34,33 +35,37 @@ def _utilization(row: Row) -> Tile:
     return Tile("MFU", f"{row['mfu_percent']:.1f} %", note, meaning, "serving_phases")
 
 
-def _phase(label: str, row: Row) -> Tile:
+def _phase(label: str, row: Row, clock: Clock) -> Tile:
     requests = row["requests"]
     of = "" if requests is None else f" · {plural(round(requests), 'request')}"
     return Tile(
         label,
         "–" if row["tokens_per_s"] is None else f"{format_count(row['tokens_per_s'])} tokens/s",
-        f"{_short_ms(row['median_ms'])} a pass{of} · {_recorded(row['plain_tokens_per_s'])}",
+        f"{_short_ms(row['median_ms'])} a pass{of} · {_recorded(row['plain_tokens_per_s'], clock)}",
         f"tokens a second in steady state, the median time of a pass, and the mean of its requests: {AS_RECORDED}",
         "serving_phases",
     )
 
 
-def _recorded(plain_tokens_per_s: float | None) -> str:
+def _recorded(plain_tokens_per_s: float | None, clock: Clock) -> str:
     """What the rate would be without the profiler, where that is known and another one."""
-    return "recorded" if plain_tokens_per_s is None else f"{_rate(plain_tokens_per_s)} plain"
+    return "recorded" if plain_tokens_per_s is None else f"{clock.rate(plain_tokens_per_s, _rate)} unprofiled"
 
 
 def _rate(tokens_per_s: float) -> str:
     return format_count(tokens_per_s) if tokens_per_s >= 100 else f"{tokens_per_s:.1f}"
 
 
-def _interval(row: Row) -> Tile:
+def _interval(row: Row, clock: Clock) -> Tile:
+    plain_ms = row["plain_p50_ms"]
+    unprofiled = "recorded"
+    if plain_ms is not None:
+        least, most = (_short_ms(plain_ms * ms / clock.step_ms) for ms in (clock.low_ms, clock.high_ms))
+        unprofiled = f"{most if least == most else f'{least} to {most}'} unprofiled"
     return Tile(
         "Between two tokens",
         _short_ms(row["p50_ms"]),
-        f"p90 {_short_ms(row['p90_ms'])} · p99 {_short_ms(row['p99_ms'])} · "
-        f"{'recorded' if row['plain_p50_ms'] is None else _short_ms(row['plain_p50_ms']) + ' plain'}",
+        f"p90 {_short_ms(row['p90_ms'])} · p99 {_short_ms(row['p99_ms'])} · {unprofiled}",
         f"median time from one generated token to the next of the same request, in steady state: {AS_RECORDED}",
         "token_latency",
     )

@@ -28,7 +28,7 @@ def page_tiles(document: Document, overview: Overview | None) -> list[Tile]:
     if overview is None or document.answer.clock is None:
         return [] if overview is None else list(_memory(overview))
     times = list(_times(document.answer, document.answer.clock))
-    if serving := serving_tiles(document.tables):  # their passes stand for the step
+    if serving := serving_tiles(document.tables, document.answer.clock):  # their passes stand for the step
         return [*serving, *times[1:], *serving_rates(document.tables), *_memory(overview)]
     return [*times, *_rates(document.answer.clock, overview), *_memory(overview)]
 
@@ -42,7 +42,7 @@ def step_parts(answer: Answer) -> list[StepPart]:
         StepPart(
             f"{part.part} · {part.cause}" if part.cause else part.part,
             "" if part.part in HOST_SIDE else part.cause,
-            clock.of_step(part.time_ms),
+            clock.between(part.low_ms, part.high_ms),
             part.percent,
             part.place,
         )
@@ -52,18 +52,19 @@ def step_parts(answer: Answer) -> list[StepPart]:
 
 def gains_base(clock: Clock) -> str:
     """What percentages of gains are shares of."""
-    return f"Gains are of one {clock.whole}: {clock.amount} ({clock.source})."
+    return f"Gains are of one {clock.whole}: {clock.text}."
 
 
 def _times(answer: Answer, clock: Clock) -> Iterator[Tile]:
-    recorded = f"{clock.source} · {clock.of_step(clock.recorded_ms)} recorded"
+    sure = clock.source if clock.is_wide else clock.sure
+    recorded = f"{sure} · {clock.of_step(clock.recorded_ms)} recorded"
     yield Tile(clock.whole.capitalize(), clock.amount, recorded, SOURCES[clock.source], "step_time")
     if answer.savings and answer.bound:
         savings = " · ".join(f"{saving.of} {_saving(clock, saving.at_most_ms)}" for saving in answer.savings[:2])
         yield Tile("Bound", answer.bound, savings, BOUND, "bounds")
     busy = [part for part in answer.parts if part.part not in HOST_SIDE]
-    percent, ms = sum(part.percent for part in busy), sum(part.time_ms for part in busy)
-    yield Tile("GPU busy", f"{percent:.1f} %", f"{clock.of_step(ms)} of the {clock.whole}", BUSY, "breakdown")
+    ms = sum(part.time_ms for part in busy)
+    yield Tile("GPU busy", clock.share(ms), f"{clock.of_step(ms)} of the {clock.whole}", BUSY, "breakdown")
 
 
 BOUND = "what limits the step, and what would be saved at most if it took no time, simulated"
@@ -81,8 +82,8 @@ def _rates(clock: Clock, overview: Overview) -> Iterator[Tile]:
     costed = "" if known >= COMPLETE_PERCENT else f"; costs are known for {known:.0f} % of the GPU time"
     yield Tile(
         "MFU",
-        f"{overview.mfu_percent:.1f} %",
-        f"{_amount(overview.model_tflop)} of {_amount(overview.peak_tflops * clock.step_ms / 1e3)} TFLOP",
+        clock.share(1e3 * overview.model_tflop / overview.peak_tflops),
+        f"{_amount(overview.model_tflop)} TFLOP in one {clock.whole}",
         "model FLOPs utilisation: the operations that ops ask for, of those that the data sheet's peak "
         f"({overview.peak_of}, {overview.peak_tflops:.4g} TFLOP/s) allows in one {clock.whole}{costed}",
         "roofline",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
+from warplens.model.finding import SPREAD
 from warplens.model.table import Column, Table
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.slow.records import CAUSES, EXPLAINS, Straggler
 from warplens.ranks.straggling import stragglers
-from warplens_run.base.units import format_ms, ranges
+from warplens_run.base.units import format_short_ms, ranges
 
 COLUMNS = (
     Column("rank", "the rank; of several that are slow alike, the first", "", pl.Int64),
@@ -17,7 +18,11 @@ COLUMNS = (
     Column("cause", f"{', '.join(CAUSES)} (no cause explains {EXPLAINS:.0%})", "", pl.String),
     Column("excess_ms", "what it takes longer than its peers, per step since then", "ms", pl.Float64),
     Column("gain_ms", "what the job's step would win without that, simulated, per step since then", "ms", pl.Float64),
-    Column("lost_ms", "what all other ranks lose per step: gain_ms times their number", "ms", pl.Float64),
+    Column("gain_low_ms", "the least that it would win; 0 where confidence is not high", "ms", pl.Float64),
+    Column("gain_high_ms", "the most", "ms", pl.Float64),
+    Column(
+        "lost_ms", "what all other ranks are expected to lose per step: gain_ms times their number", "ms", pl.Float64
+    ),
     Column("explained_percent", "share of excess_ms that the cause explains", "%", pl.Float64),
     Column("place", "what takes longer there than elsewhere: op, Python line or host event", "", pl.String),
     Column(
@@ -41,11 +46,14 @@ def _row(model: JobModel, straggler: Straggler) -> tuple[object, ...]:
     others = len(model.job.ranks) - len(numbers)
     group = f"ranks {ranges(numbers)}" if len(numbers) > 1 else f"rank {numbers[0]}"
     stage = f" ({straggler.what})" if straggler.what.startswith("stage") else ""
-    later = f"{format_ms(straggler.later_ms)} a step once those above are fixed" if straggler.later_ms else ""
+    low_ms = (1 - SPREAD) * straggler.gain_ms if straggler.confidence == "high" else 0.0
+    ends = [format_short_ms(share * straggler.later_ms, straggler.later_ms) for share in (1 - SPREAD, 1 + SPREAD)]
+    later = f"{' to '.join(ends)} a step once those above are fixed" if straggler.later_ms else ""
     note = "; ".join(text for text in ("" if stage else straggler.what, later) if text)
     return (
         numbers[0], group + stage, straggler.since, straggler.cause, straggler.excess_ms, straggler.gain_ms,
-        straggler.gain_ms * others, 100 * straggler.explained, straggler.place, straggler.confidence, note,
+        low_ms, (1 + SPREAD) * straggler.gain_ms, straggler.gain_ms * others, 100 * straggler.explained,
+        straggler.place, straggler.confidence, note,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from warplens.model.finding import SPREAD
 from warplens.model.table import Column, Table
 from warplens.ranks.own_pace import AFTER_WARM_UP, JobModel
 from warplens.ranks.what_ifs import what_ifs
@@ -28,6 +29,8 @@ COLUMNS: Final = (
         pl.Float64,
     ),
     Column("gain_ms", "what a step would be shorter by then", "ms", pl.Float64),
+    Column("gain_low_ms", "the least that it would be shorter by", "ms", pl.Float64),
+    Column("gain_high_ms", "the most", "ms", pl.Float64),
     Column("explained", "gain_ms / gain of the whole job; null where the job has no gain", "", pl.Float64),
 )
 
@@ -36,4 +39,7 @@ def job_what_if(model: JobModel) -> Table:
     meaning = "one row per part of the job that would be as in the median rank"
     if not model.is_known:
         return Table.from_rows("job_what_if", meaning, COLUMNS, [], "needs steps that all ranks recorded")
-    return Table.from_rows("job_what_if", meaning, COLUMNS, what_ifs(model))
+    rows = [
+        (*row[:5], *sorted(share * row[4] for share in (1 - SPREAD, 1 + SPREAD)), row[5]) for row in what_ifs(model)
+    ]
+    return Table.from_rows("job_what_if", meaning, COLUMNS, rows)

@@ -76,7 +76,7 @@ function fileName(path: string): string {
 function factLine(app: App): HTMLElement[] {
   const { facts, mode } = app.header;
   const shown = app.isDiff
-    ? ["A", "B", "times", "matched", "noise", "work", "caution"]
+    ? ["A", "B", "step", "times", "matched", "noise", "work", "caution"]
     : mode === "paths" || mode === "job"
       ? Object.keys(facts).filter((name) => name !== "content hash")
       : ["device", "format", "rank", "records in file"];

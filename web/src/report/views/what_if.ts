@@ -1,8 +1,8 @@
 // What if: findings to tick, and the step's time with those mended. Gains do not add up, and here that is seen.
 import type { App, View } from "../app";
-import { stepWith, winsBeside } from "../data/fixes";
+import { type Interval, stepWith, winsBeside } from "../data/fixes";
 import { h, replace } from "../../shared/dom";
-import { formatCount, formatMs, formatPercent } from "../../shared/format";
+import { formatCount, formatMs } from "../../shared/format";
 import type { FixSubsets } from "../../shared/generated/records";
 
 /** The panel, or null where no finding's change was simulated. */
@@ -80,26 +80,31 @@ class Panel implements View {
   private show(): void {
     const { subsets } = this;
     const mended = this.app.store.get("fixes").filter((row) => subsets.rows.includes(row));
-    replace(this.result, ...this.resultParts(stepWith(subsets, []), stepWith(subsets, mended), mended.length > 0));
+    replace(this.result, ...this.resultParts(stepWith(subsets, []), stepWith(subsets, mended), mended));
     subsets.rows.forEach((row, place) => {
       const ticked = mended.includes(row);
       this.boxes[place].checked = ticked;
-      const ms = winsBeside(subsets, row, mended);
+      const won = winsBeside(subsets, row, mended);
       const others = mended.length > (ticked ? 1 : 0);
-      this.wins[place].textContent = `${others && !ticked ? "another " : ""}${signed(-ms)}`;
+      const text = this.isBound(row) ? `≤ ${formatMs(Math.max(0, won.high))}` : between(won);
+      this.wins[place].textContent = `${others && !ticked ? "another " : ""}${text}`;
       this.wins[place].title = others ? "what it wins beside the others that are ticked" : "what it wins alone";
     });
   }
-  private resultParts(before: number, after: number, any: boolean): (HTMLElement | string)[] {
+  private resultParts(before: Interval, after: Interval, mended: readonly number[]): (HTMLElement | string)[] {
     const what = this.app.hasSteps ? "step" : "the run";
-    if (!any) return [`${what} ${formatMs(before)} without the profiler: tick what you would change`];
-    const share = before ? (100 * (after - before)) / before : 0;
+    if (!mended.length) return [`${what} ${between(before)} without the profiler: tick what you would change`];
+    // Of bounds nothing is known but the most that they win.
+    const text = mended.some((row) => this.isBound(row)) ? `≥ ${formatMs(after.low)}` : between(after);
+    const share = before.ms ? (100 * after.ms) / before.ms : 0;
     return [
-      `${what} ${formatMs(before)} → `,
-      h("b", { text: formatMs(after) }),
-      ` (${Math.abs(share) < 0.05 ? "±0 %" : `${share < 0 ? "−" : "+"}${formatPercent(Math.abs(share))}`})`,
-      h("span", { class: "meter", attrs: { "aria-hidden": "true", style: `--share:${before ? (100 * after) / before : 0}%` } }),
+      `${what} ${between(before)} → `,
+      h("b", { text }),
+      h("span", { class: "meter", attrs: { "aria-hidden": "true", style: `--share:${share}%` } }),
     ];
+  }
+  private isBound(row: number): boolean {
+    return this.app.wholeTable("findings").number("bound", row) > 0;
   }
 
   private note(): string {
@@ -110,7 +115,8 @@ class Panel implements View {
   }
 }
 
-function signed(ms: number): string {
-  if (Math.abs(ms) < 0.0005) return "±0 ms";
-  return `${ms < 0 ? "−" : "+"}${formatMs(Math.abs(ms))}`;
+/** `11.9 ms (9.6 to 13.7 ms)`; one number where that is all there is. */
+function between({ ms, low, high }: Interval): string {
+  const [expected, least, most] = [ms, Math.max(0, low), high].map(formatMs);
+  return least === most ? expected : `${expected} (${least} to ${most})`;
 }

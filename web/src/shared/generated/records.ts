@@ -179,6 +179,11 @@ export interface FixSubsets {
   rows: number[];
   out_of: number;
   step_ms: number[];
+  fast_ms: number[];
+  slow_ms: number[];
+  unchanged_ms: [number, number];
+  share_of_gain: number;
+  share_of_step: number;
 }
 
 /** The critical path of the only scene, segment by segment: one after the other in the simulated run. */

@@ -1,0 +1,302 @@
+"""No screen contradicts itself or another: what stands twice is compared on every sample, and on every shared trace.
+
+The terminal, the page's head, x.json and x.md render one Answer; the tables hold its numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warplens
+from support import ROOT, SHARED, distinct, shared_traces
+from warplens.advice.limits import COMMUNICATION, GPU, HOST
+from warplens.analyses.graph.breakdown import AFTER, BEFORE, BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES, IDLE, WITH_GPU
+from warplens.cli.explaining.topics import TOPICS
+from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer, AnsweredFinding
+from warplens.model.clock import SOURCES, Clock
+from warplens.outputs.html import tiles
+from warplens.outputs.json_text import json_bytes
+from warplens.outputs.markdown import escape, markdown_bytes
+from warplens.outputs.summary import render_summary
+from warplens_run.base.errors import WarplensError
+
+WIDTH = 110
+NUMBERS = ("step_time", "breakdown", "findings")
+"""The tables that hold the Answer's numbers; a trace without GPU work has them without rows."""
+LITTLE = 1 + 1e-6
+HOST_SIDE = (BEFORE, IDLE, AFTER)
+
+
+def openable() -> Iterator[Path]:
+    """Every sample that is a profile, a folder of ranks or what was found of a kernel, and the shared traces."""
+    samples = ROOT / "samples"
+    jobs = [folder for folder in sorted((samples / "ranks").iterdir()) if folder.is_dir()]
+    files = [path for path in sorted(samples.rglob("*")) if path.is_file() and path.suffix not in (".md", ".py", ".cu")]
+    shared_jobs = [
+        folder for folder in sorted((SHARED / "traces" / "ranks").glob("*")) if (folder / "truth.json").exists()
+    ]
+    yield from [*jobs, *shared_jobs, *distinct([*shared_traces(), *files])]
+
+
+@dataclass
+class Screen:
+    """What is opened, and what its outputs say."""
+
+    path: Path
+    profile: Any
+
+    @cached_property
+    def answer(self) -> Answer:
+        answer = self.profile.answer()
+        assert isinstance(answer, Answer)
+        return answer
+
+    @cached_property
+    def document(self) -> Any:
+        names = [name for name in NUMBERS if name in self.profile.table_names]
+        return self.profile.document(names)
+
+    @cached_property
+    def text(self) -> str:
+        return " ".join(
+            line for text, _ in render_summary(self.profile.document(), width=WIDTH).lines for line in [text]
+        )
+
+    @cached_property
+    def json(self) -> dict[str, Any]:
+        written = json.loads(json_bytes(self.document))
+        assert isinstance(written, dict)
+        return written
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        return self.profile.table(name).to_dicts() if name in self.profile.table_names else []
+
+
+@pytest.fixture(scope="module", params=openable(), ids=lambda path: f"{path.parent.name}/{path.name}")
+def screen(request: pytest.FixtureRequest) -> Screen:
+    try:
+        return Screen(request.param, warplens.open(request.param, cache=False))
+    except WarplensError:
+        pytest.skip("not a profile")
+
+
+def clock_of(screen: Screen) -> Clock:
+    if screen.answer.clock is None:
+        pytest.skip("no GPU worked, or nothing is timed")
+    return screen.answer.clock
+
+
+def test_the_parts_are_the_step_and_have_its_ends(screen: Screen) -> None:
+    answer, clock = screen.answer, clock_of(screen)
+    assert 0 < clock.low_ms <= clock.step_ms * LITTLE and clock.step_ms <= clock.high_ms * LITTLE
+    assert clock.source in SOURCES
+    assert sum(part.time_ms for part in answer.parts) == pytest.approx(clock.step_ms, rel=1e-6)
+    assert sum(part.percent for part in answer.parts) == pytest.approx(100)
+    busy_ms = sum(part.time_ms for part in answer.parts if part.part in WITH_GPU)
+    for end_ms, name in ((clock.low_ms, "low_ms"), (clock.high_ms, "high_ms")):
+        expected = max(end_ms, busy_ms) if busy_ms < clock.step_ms * (1 - 1e-9) else busy_ms
+        assert sum(getattr(part, name) for part in answer.parts) == pytest.approx(expected)
+    for part in answer.parts:
+        assert 0 <= part.low_ms <= part.time_ms * LITTLE
+        assert part.time_ms <= part.high_ms * LITTLE
+        assert part.place_ms is None or part.place_ms <= part.time_ms * LITTLE
+
+
+def test_the_tables_have_the_numbers_of_the_answer(screen: Screen) -> None:
+    answer, rows = screen.answer, screen.rows("step_time")
+    if answer.clock is None:
+        assert not answer.parts and not answer.savings and not rows and not screen.rows("breakdown")
+        return
+    (row,) = rows
+    for name in ("step_ms", "low_ms", "high_ms", "source", "recorded_ms", "whole", "steps"):
+        value = getattr(answer.clock, name)
+        assert row[name] == (pytest.approx(value, abs=1e-6) if isinstance(value, float) else value)
+    parts = {(row["part"], row["cause"]): row for row in screen.rows("breakdown")}
+    assert len(parts) == len(answer.parts)
+    for part in answer.parts:
+        for name in ("time_ms", "percent", "low_ms", "high_ms"):
+            assert parts[part.part, part.cause][name] == pytest.approx(getattr(part, name), abs=1e-5)
+
+
+def test_no_gain_exceeds_the_step_or_the_bound_beside_it(screen: Screen) -> None:
+    answer, clock = screen.answer, clock_of(screen)
+    for saving in answer.savings:
+        assert 0 <= saving.at_most_ms <= clock.high_ms * LITTLE
+        assert saving.of in ("GPU", "host", "communication", "streams")
+    of_host = [saving.at_most_ms for saving in answer.savings if saving.of == HOST]
+    for finding in answer.findings:
+        if not finding.gain or finding.gain.endswith((" of GPU time", " of memory")):
+            continue
+        assert 0 <= finding.gain_ms <= clock.high_ms * LITTLE, finding
+        assert finding.high_ms is not None and finding.gain_ms <= finding.high_ms * LITTLE, finding
+        assert finding.high_ms <= clock.high_ms * LITTLE, finding
+        if of_host and finding.code in ("WL101", "WL104"):
+            assert finding.high_ms <= of_host[0] * LITTLE, finding
+
+
+def test_every_gain_is_an_interval_or_a_bound(screen: Screen) -> None:
+    for finding in screen.answer.findings:
+        assert re.fullmatch(r"|≤ .+|[\d.,]+ \S+ \([\d.,]+ to [\d.,]+\)", finding.gain), finding.gain
+        assert (finding.is_upper_bound or not finding.gain) == (finding.low_ms is None), finding
+        assert (finding.high_ms is None) == (not finding.gain), finding
+        if finding.low_ms is not None and finding.gain_ms > 0 and finding.high_ms is not None:
+            assert finding.low_ms <= finding.gain_ms <= finding.high_ms * LITTLE, finding
+            assert finding.low_ms < finding.high_ms, "a point is no interval"
+
+
+def test_the_findings_of_the_table_are_those_of_the_answer(screen: Screen) -> None:
+    rows = screen.rows("findings")
+    if "findings" not in screen.profile.table_names:
+        assert all(not finding.gain for finding in screen.answer.findings), "suggestions for a kernel have no time"
+        return
+    assert [row["code"] for row in rows] == [finding.code for finding in screen.answer.findings]
+    for row, finding in zip(rows, screen.answer.findings, strict=True):
+        assert row["gain_ms"] == pytest.approx(finding.gain_ms, abs=1e-5)
+        if row["gain_ms"] > 0:
+            assert row["gain_low_ms"] <= row["gain_ms"] <= row["gain_high_ms"] * LITTLE or row["bound"]
+            assert row["gain_high_ms"] > 0
+
+
+def test_the_verdict_has_the_numbers_of_the_parts_the_bounds_and_the_step(screen: Screen) -> None:
+    answer, clock = screen.answer, clock_of(screen)
+    shown = {clock.of_step(ms).rpartition(" ")[0] for ms in known_ms(answer, clock)}
+    told = re.sub(r"^.*, as recorded\. ", "", answer.verdict)  # rates of a served model are in a table of their own
+    told = re.sub(r"\([^()]*\.\w+:\d+[^()]*\)", "", told)  # places
+    for number in re.findall(r"(\d[\d.,]*)(?= (?:ms|µs|s)\b| to \d| of \d| of the )", told):
+        assert number.rstrip(".,") in shown, (number, answer.verdict)
+
+
+def known_ms(answer: Answer, clock: Clock) -> list[float]:
+    parts = answer.parts
+    sums = [
+        sum(part.time_ms for part in parts if part.part in HOST_SIDE),
+        sum(part.time_ms for part in parts if part.part == EXPOSED_COMMUNICATION),
+        sum(part.time_ms for part in parts if part.cause == "earlier work"),
+    ]
+    own = [ms for part in parts for ms in (part.time_ms, part.low_ms, part.high_ms)]
+    return [clock.step_ms, clock.low_ms, clock.high_ms, *(saving.at_most_ms for saving in answer.savings), *sums, *own]
+
+
+def test_the_part_that_the_verdict_names_is_the_first_of_its_kind_in_the_table(screen: Screen) -> None:
+    answer, clock = screen.answer, clock_of(screen)
+    named = re.search(r"(?:^|\. )GPU-bound\. (.+?) takes? ", answer.verdict)
+    if named is not None:
+        largest = max(
+            (part for part in answer.parts if part.part in (BUSY, EXPOSED_COPIES)), key=lambda part: part.time_ms
+        )
+        of_category = "Kernels of no known category" if largest.cause == "Other" else largest.cause
+        assert named[1] == (f"Exposed copies ({largest.cause})" if largest.part == EXPOSED_COPIES else of_category)
+    named = re.search(r"Host-bound: (.+?) takes ", answer.verdict)
+    if named is not None:
+        largest = max((part for part in answer.parts if part.cause.startswith("host: ")), key=lambda part: part.time_ms)
+        assert named[1].startswith(largest.cause.removeprefix("host: ")[:20])
+    assert [part.time_ms for part in answer.largest] == sorted((part.time_ms for part in answer.parts), reverse=True)
+    limits = {GPU: "GPU-bound", HOST: "Host-bound", COMMUNICATION: "Communication-bound"}
+    if answer.bound in limits.values():
+        assert f"{answer.bound}" in answer.verdict
+        assert clock.source in answer.verdict or answer.certainty != CANNOT_TELL
+
+
+def test_the_terminal_shows_the_answer(screen: Screen) -> None:
+    answer, text = screen.answer, unwrapped(screen.text)
+    assert unwrapped(answer.verdict)[:60] in text
+    if answer.clock is not None:
+        assert unwrapped(answer.clock.text) in text
+        first = answer.largest[0]
+        assert unwrapped(answer.clock.between(first.low_ms, first.high_ms)) in text
+    for finding in answer.findings[:3]:
+        assert unwrapped(finding.gain) in text
+        assert finding.code in text
+
+
+def test_the_head_of_the_page_shows_the_answer(screen: Screen) -> None:
+    answer, clock = screen.answer, clock_of(screen)
+    overview = screen.profile.overview() if isinstance(screen.profile, warplens.Profile) else None
+    shown = {tile.label: tile for tile in tiles.page_tiles(screen.document, overview)}
+    if step := shown.get(clock.whole.capitalize()):
+        assert step.value == clock.amount
+        assert step.note.startswith(clock.source if clock.is_wide else clock.sure)
+        assert clock.of_step(clock.recorded_ms) in step.note
+    if bound := shown.get("Bound"):
+        assert bound.value == answer.bound
+        for part, text in (each.split(" ", 1) for each in bound.note.split(" · ")):
+            (saving,) = [saving for saving in answer.savings if saving.of == part]
+            assert text in (f"≤ {clock.of_step(saving.at_most_ms)}", "nothing")
+    busy_ms = sum(part.time_ms for part in answer.parts if part.part in WITH_GPU)
+    assert shown["GPU busy"].value == clock.share(busy_ms)
+    parts = tiles.step_parts(answer)
+    assert [part.time for part in parts] == [clock.between(part.low_ms, part.high_ms) for part in answer.largest]
+    assert clock.text in tiles.gains_base(clock)
+
+
+def test_json_and_markdown_have_the_answer(screen: Screen) -> None:
+    answer, written = screen.answer, screen.json["answer"]
+    assert same(written, answer)
+    markdown = markdown_bytes(screen.document).decode()
+    assert escape(answer.verdict) in markdown
+    if answer.clock is not None:
+        assert f"One {answer.clock.whole}: {escape(answer.clock.text)}" in markdown
+
+
+def same(written: Any, own: Any) -> bool:
+    """Whether JSON has all fields of a record with its values, rounded."""
+    if is_dataclass(own):
+        return all(same(written[field.name], getattr(own, field.name)) for field in fields(own))
+    if isinstance(own, tuple):
+        return len(written) == len(own) and all(same(*pair) for pair in zip(written, own, strict=True))
+    return bool(written == pytest.approx(own, abs=1e-5)) if isinstance(own, float) else written == own
+
+
+def test_how_sure_it_is_has_one_of_four_words_and_the_verdict_says_what_it_cannot_tell(screen: Screen) -> None:
+    answer = screen.answer
+    assert set(CERTAINTIES) == {"measured", "simulated", "estimated", "cannot tell"}
+    assert {answer.certainty, *(finding.certainty for finding in answer.findings)} <= set(CERTAINTIES)
+    if answer.certainty == CANNOT_TELL:
+        assert "annot tell" in answer.verdict or answer.clock is None
+    if answer.clock is not None and answer.clock.source == "estimated":
+        assert answer.certainty in ("estimated", CANNOT_TELL, "measured")
+        assert answer.certainty != "measured" or "capture" in answer.verdict
+
+
+def test_explain_knows_what_the_answer_prints(screen: Screen) -> None:
+    answer = screen.answer
+    words = {part.part for part in answer.parts} | {part.cause for part in answer.parts}
+    words |= {answer.kind, answer.certainty, answer.bound} | {saving.of for saving in answer.savings}
+    words |= {answer.clock.source, answer.clock.whole} if answer.clock else set()
+    words |= {word for finding in answer.findings for word in (finding.code, finding.certainty)}
+    words |= set(names_in(screen.json["answer"]))
+    assert not {word for word in words - {""} if not is_explained(word)}
+
+
+@cache
+def is_explained(word: str) -> bool:
+    return any(line for topic in TOPICS for line in topic(word))
+
+
+def names_in(written: Any) -> Iterator[str]:
+    """The names of all fields."""
+    if isinstance(written, dict):
+        yield from written
+        for value in written.values():
+            yield from names_in(value)
+    if isinstance(written, list):
+        for value in written:
+            yield from names_in(value)
+
+
+def test_the_fields_of_a_finding_are_explained_too() -> None:
+    for name in (field.name for field in fields(AnsweredFinding)):
+        assert is_explained(name), name
+
+
+def unwrapped(text: str) -> str:
+    """Without what folding and elision do to it."""
+    return re.sub(r"\s+", "", text)
