@@ -87,6 +87,17 @@ def test_causes_of_idle_time_are_told_apart(opened: Opened) -> None:
     assert parts[IDLE, "synchronisation"] > 0.15
 
 
+def test_first_steps_that_take_long_are_not_in_the_parts(opened: Opened) -> None:
+    """The first of six does not count, and the second waits 40 ms for other work: a usual one takes 1 ms."""
+    events = []
+    for number, at in enumerate((0, 1_000, 41_000, 42_000, 43_000, 44_000), 1):
+        events += [annotation(f"ProfilerStep#{number}", at, 1_000), launch(at + 100, 5, number)]
+        events.append(kernel(GEMM, at + 110, 800, number))
+    parts = parts_of(opened(events))
+    assert parts[BUSY, "GEMM"] == pytest.approx(0.8, rel=0.02)
+    assert sum(parts.values()) == pytest.approx(1.0, rel=0.02)
+
+
 def test_without_launches_idle_time_has_no_cause(opened: Opened) -> None:
     profile = opened([kernel(GEMM, 0, 100, 0), kernel(GEMM, 400, 100, 0)])
     assert parts_of(profile) == {(BUSY, "GEMM"): pytest.approx(0.2), (IDLE, "not recorded"): pytest.approx(0.3)}

@@ -19,7 +19,7 @@ from warplens.analyses.graph.host_work import NO_NAME, HostWork, host_work
 from warplens.analyses.graph.idle_chains import ON_HOST, IdlePart, idle_parts
 from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
 from warplens.analyses.graph.records import MARK, Floats, StepGraph
-from warplens.analyses.graph.simulating import COUNTED_WITHOUT_FIRST, simulate
+from warplens.analyses.graph.simulating import COUNTED_WITHOUT_FIRST, simulate, warm_up
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.model.answer import Part
@@ -134,7 +134,7 @@ def _of_step(parts: list[Part], step_ms: float) -> tuple[Part, ...]:
 
 def _window(graph: StepGraph, times: Floats) -> _Window:
     """The steps that `step_ns` takes the median of, from mark to mark or from last kernel to last kernel, whichever
-    goes slower; of one step from its mark to the end of all that it does; without steps everything."""
+    goes slower, without a warm-up; of one step from its mark to the end of all that it does; without steps all."""
     marks = np.flatnonzero(graph.kind == MARK)
     if graph.is_run:
         starts = np.where(graph.is_work, times - graph.weight_ns, times)
@@ -148,6 +148,7 @@ def _window(graph: StepGraph, times: Floats) -> _Window:
     first = 1 if len(steps) >= COUNTED_WITHOUT_FIRST else 0
     by_host, by_gpu = on_host[first:], ends[max(0, first - 1) :] if first else ends
     slower = by_host if np.median(np.diff(by_host)) >= np.median(np.diff(by_gpu)) else by_gpu
+    slower = slower[warm_up(np.diff(slower)) :]
     return _Window(float(slower[0]), float(slower[-1]), len(slower) - 1)
 
 
