@@ -12,7 +12,7 @@ import warplens
 from support import ROOT, RunInside, real_traces
 from warplens.cli.explaining.topics import TOPICS
 from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer
-from warplens.model.clock import SOURCES
+from warplens.model.clock import ESTIMATED, SOURCES
 from warplens.outputs.summary import render_summary
 
 SAMPLES = ROOT / "samples"
@@ -63,6 +63,8 @@ def test_no_screen_contradicts_itself(answer: Answer) -> None:
         return
     assert sum(part.time_ms for part in answer.parts) == pytest.approx(clock.step_ms, rel=1e-6)
     assert clock.low_ms <= clock.step_ms <= clock.high_ms
+    if clock.source == ESTIMATED:
+        assert clock.step_ms <= clock.recorded_ms * (1 + 1e-9), "recording makes no step shorter"
     for saving in answer.savings:
         assert saving.at_most_ms <= clock.high_ms * (1 + 1e-9)
     for finding in answer.findings:

@@ -42,6 +42,15 @@ def test_each_kind_of_recording_has_its_clock(path: str) -> None:
     assert (clock.low_ms == clock.high_ms) == (clock.source != ESTIMATED) or clock.recorded_ms == clock.step_ms
 
 
+@pytest.mark.parametrize("rank", range(4))
+def test_a_step_is_estimated_no_longer_than_it_was_recorded(rank: int) -> None:
+    """Steps that mostly wait for other ranks: a faster host shifts the waits, and their median with them."""
+    clock = warplens.open(SAMPLES / "ranks" / "nccl4" / f"nccl4_rank{rank}.json.gz").answer().clock
+    assert clock is not None
+    assert clock.source == ESTIMATED
+    assert clock.step_ms <= clock.recorded_ms
+
+
 @pytest.mark.parametrize("path", WITHOUT)
 def test_what_has_no_times_of_a_run_has_no_clock(path: str) -> None:
     assert warplens.open(SAMPLES / path).answer().clock is None
