@@ -76,6 +76,8 @@ class Answer:
     clock: Clock | None = None
     parts: tuple[Part, ...] = ()
     """Where one step goes; they add up to the clock."""
+    parts_of: str = ""
+    """Whose step that is, where several have parts of their own: a rank of a job."""
     savings: tuple[Saving, ...] = ()
     findings: tuple[AnsweredFinding, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -155,7 +155,8 @@ def _parts(answer: Answer, width: int) -> list[Line]:
         shown = parts
     room = max(0, width - PART_ROOM - 24)
     name_room = min(PART_ROOM, width - 24)
-    header = f"{f'where one {clock.whole} goes':<{name_room}}{' ' * (room + 2 if room else 0)}  share        time"
+    title = f"where one {clock.whole}{f' of {answer.parts_of}' if answer.parts_of else ''} goes"
+    header = f"{title:<{name_room}}{' ' * (room + 2 if room else 0)}  share        time"
     lines: list[Line] = [("", "none"), (header, "bold")]
     longest = max(part.percent for part in shown)
     for part in shown:

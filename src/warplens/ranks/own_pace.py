@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 
 from warplens.analyses.graph.records import Floats
-from warplens.analyses.graph.simulating import WARM_UP, warm_up
+from warplens.analyses.graph.simulating import warm_up
 from warplens.ranks.job import Job
 from warplens.ranks.job_graph import (
     JobGraph,
@@ -21,8 +20,6 @@ from warplens.ranks.job_graph import (
     simulate,
     step_lengths,
 )
-
-AFTER_WARM_UP: Final = f"mean of the steps after a warm-up (leading steps over {WARM_UP:g} × the median of the rest)"
 
 
 @dataclass(frozen=True)
@@ -63,11 +60,6 @@ class JobModel:
     def step_ns(self) -> Floats:
         """The length of each step of the job."""
         return job_step_lengths(self.recorded)
-
-    @cached_property
-    def rank_step_ns(self) -> Floats:
-        """How long each step of the job (columns) took for each rank (rows), from when the one before was done."""
-        return step_lengths(self.recorded)
 
     @cached_property
     def usual_steps(self) -> list[int]:

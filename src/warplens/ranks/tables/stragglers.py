@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from warplens.model.table import Column, Table
+from warplens.ranks.job_step import gain_range, job_clock
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.slow.records import CAUSES, EXPLAINS, Straggler
 from warplens.ranks.straggling import stragglers
@@ -17,6 +18,8 @@ COLUMNS = (
     Column("cause", f"{', '.join(CAUSES)} (no cause explains {EXPLAINS:.0%})", "", pl.String),
     Column("excess_ms", "what it takes longer than its peers, per step since then", "ms", pl.Float64),
     Column("gain_ms", "what the job's step would win without that, simulated, per step since then", "ms", pl.Float64),
+    Column("gain_low_ms", "the least that it is expected to win; 0 where confidence is low", "ms", pl.Float64),
+    Column("gain_high_ms", "the most", "ms", pl.Float64),
     Column("lost_ms", "what all other ranks lose per step: gain_ms times their number", "ms", pl.Float64),
     Column("explained_percent", "share of excess_ms that the cause explains", "%", pl.Float64),
     Column("place", "what takes longer there than elsewhere: op, Python line or host event", "", pl.String),
@@ -31,20 +34,22 @@ COLUMNS = (
 
 
 def stragglers_table(model: JobModel) -> Table:
-    rows = [_row(model, straggler) for straggler in stragglers(model)]
+    clock = job_clock(model)
+    rows = [_row(model, straggler, clock.step_ms) for straggler in stragglers(model)] if clock else []
     meaning = "one row per rank that is slower than its peers"
     return Table.from_rows("stragglers", meaning, COLUMNS, rows, *_notes(model, rows))
 
 
-def _row(model: JobModel, straggler: Straggler) -> tuple[object, ...]:
+def _row(model: JobModel, straggler: Straggler, step_ms: float) -> tuple[object, ...]:
     numbers = [model.job.ranks[position] for position in straggler.positions]
     others = len(model.job.ranks) - len(numbers)
     group = f"ranks {ranges(numbers)}" if len(numbers) > 1 else f"rank {numbers[0]}"
     stage = f" ({straggler.what})" if straggler.what.startswith("stage") else ""
     later = f"{format_ms(straggler.later_ms)} a step once those above are fixed" if straggler.later_ms else ""
     note = "; ".join(text for text in ("" if stage else straggler.what, later) if text)
+    gain = gain_range(straggler.gain_ms, step_ms, straggler.confidence == "high")
     return (
-        numbers[0], group + stage, straggler.since, straggler.cause, straggler.excess_ms, straggler.gain_ms,
+        numbers[0], group + stage, straggler.since, straggler.cause, straggler.excess_ms, straggler.gain_ms, *gain,
         straggler.gain_ms * others, 100 * straggler.explained, straggler.place, straggler.confidence, note,
     )  # fmt: skip
 
