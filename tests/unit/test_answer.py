@@ -10,6 +10,7 @@ import pytest
 
 import warplens
 from support import ROOT, RunInside, real_traces
+from warplens.advice.top_kernels import ON_GPU
 from warplens.cli.explaining.topics import TOPICS
 from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer
 from warplens.model.clock import ESTIMATED, SOURCES
@@ -69,6 +70,9 @@ def test_no_screen_contradicts_itself(answer: Answer) -> None:
         assert saving.at_most_ms <= clock.high_ms * (1 + 1e-9)
     for finding in answer.findings:
         assert finding.high_ms is None or finding.high_ms <= clock.high_ms * (1 + 1e-9), finding
+    on_gpu = [part.time_ms for part in answer.parts if part.part in ON_GPU]
+    assert sum(kernel.time_ms for kernel in answer.kernels) <= sum(on_gpu) * (1 + 1e-9)
+    assert all(kernel.percent == pytest.approx(100 * kernel.time_ms / clock.step_ms) for kernel in answer.kernels)
     busy = [part for part in answer.largest if part.part == "GPU busy"]
     named = re.search(r"GPU-bound\. (.+?) takes? (\S+) of ", answer.verdict)
     if named is not None and busy and named[1] != "Kernels of no known category":

@@ -23,7 +23,7 @@ KINDS = {
     "memory/conv_sgd.zip": (MEASURED, "step", ""),
     "kineto/gpt2_train_step.json.gz": (ESTIMATED, "step", ""),
     "execution_trace/mlp_train.json.gz": (ESTIMATED, "run", ""),
-    "serving/served.json.gz": (ESTIMATED, "pass", ""),
+    "serving/served.json.gz": (ESTIMATED, "iteration", ""),
     "kineto/cudagraph_infer.json.gz": (RECORDED, "run", NO_OPS),
     "graphs/transformer.replay.json.gz": (RECORDED, "run", NO_OPS),
     "jax/transformer_step.xplane.pb.gz": (RECORDED, "step", OF_FORMAT["xplane"]),

@@ -29,6 +29,8 @@ def test_a_served_model_has_its_rates_and_the_time_between_tokens() -> None:
         requests=[1.0, 31.6, 20.0],
         tokens_per_s=[29174.0, 3891.4, 11786.0],
         plain_tokens_per_s=[None, 4105.2, None],
+        low_tokens_per_s=[None, 3950.0, None],
+        high_tokens_per_s=[None, 4270.0, None],
         median_ms=[70.2, 8.1, 8.1],
         mfu_percent=[40.0, 2.0, 12.34],
         mbu_percent=[10.0, 60.0, 50.0],
@@ -42,9 +44,9 @@ def test_a_served_model_has_its_rates_and_the_time_between_tokens() -> None:
         plain_p50_ms=[7.9, None],
     )
     assert words([*serving_tiles([phases, latency])]) == [
-        ("Decode", "3,891 tokens/s", "8.1 ms a pass · 32 requests · 4,105 plain"),
-        ("Prefill", "29,174 tokens/s", "70.2 ms a pass · 1 request · recorded"),
-        ("Between two tokens", "8.1 ms", "p90 9.0 ms · p99 78.3 ms · 7.9 ms plain"),
+        ("Decode", "3,891 tokens/s", "8.1 ms an iteration · 32 requests · 3,950 to 4,270 unprofiled"),
+        ("Prefill", "29,174 tokens/s", "70.2 ms an iteration · 1 request · recorded"),
+        ("Between two tokens", "8.1 ms", "p90 9.0 ms · p99 78.3 ms · 7.9 ms unprofiled"),
     ]
     assert words([*serving_rates([phases])]) == [("MFU", "12.3 %", "MBU 50.0 %")]
     assert serving_tiles([]) == serving_rates([]) == []
@@ -61,7 +63,7 @@ def test_figures_that_a_served_trace_lacks_are_left_out() -> None:
         mfu_percent=pl.Series([None], dtype=pl.Float64),
         mbu_percent=pl.Series([None], dtype=pl.Float64),
     )
-    assert words([*serving_tiles([phases])]) == [("Mixed passes", "–", "3.0 ms a pass · recorded")]
+    assert words([*serving_tiles([phases])]) == [("Mixed iterations", "–", "3.0 ms an iteration · recorded")]
     assert serving_rates([phases]) == []
 
 

@@ -18,6 +18,7 @@ from warplens.outputs.summary_lists import (
     holder_list,
     host_op_list,
     kernel_list,
+    kernel_list_of_step,
     memory_text,
     path_list,
     region_list,
@@ -81,13 +82,13 @@ def _more(document: Document, tables: dict[str, Table], width: int) -> list[Line
             *stall_list(tables["stalls"], width),
             *region_list(tables["regions"], width),
         ]
-    kernels, clock = tables["kernels"], document.answer.clock
+    answer, clock = document.answer, document.answer.clock
     return [
-        *(_furthest(tables, width) if not document.answer.findings else []),
+        *(_furthest(tables, width) if not answer.findings else []),
         *_sparkline(tables["activity"], width),
         *_power(tables, width),
         *_memory(tables, width),
-        *(kernel_list(kernels, width, clock) if len(kernels) else host_op_list(tables["ops"], width)),
+        *(kernel_list_of_step(answer.kernels, width, clock) if clock else host_op_list(tables["ops"], width)),
         *region_list(tables["regions"], width),
         *_replay(tables, width),
     ]
@@ -111,7 +112,7 @@ def _step(answer: Answer, width: int) -> list[Line]:
     if clock.of_step(clock.recorded_ms) != clock.of_step(clock.step_ms):
         parts.append(f"{clock.of_step(clock.recorded_ms)} recorded")
     if clock.steps:
-        parts.append(plural(clock.steps, clock.whole, {"pass": "passes"}.get(clock.whole, "")))
+        parts.append(plural(clock.steps, clock.whole))
     if clock.hint:
         parts.append(clock.hint)
     return _labelled(clock.whole, " · ".join(parts), width)

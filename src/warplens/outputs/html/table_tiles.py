@@ -11,9 +11,9 @@ from warplens.model.table import Table
 from warplens.outputs.html.records import Tile
 from warplens_run.base.units import format_bytes, format_count, format_short_ms, plural
 
-SERVING: Final = (("decode", "Decode"), ("mixed", "Mixed passes"), ("prefill", "Prefill"))
+SERVING: Final = (("decode", "Decode"), ("mixed", "Mixed iterations"), ("prefill", "Prefill"))
 Row = Mapping[str, Any]
-AS_RECORDED: Final = "as recorded, with what recording costs the host; plain: without it, simulated"
+AS_RECORDED: Final = "as recorded, with what recording costs the host; unprofiled: without it, simulated"
 
 
 def serving_tiles(tables: Sequence[Table]) -> list[Tile]:
@@ -25,14 +25,14 @@ def serving_tiles(tables: Sequence[Table]) -> list[Tile]:
 
 
 def serving_rates(tables: Sequence[Table]) -> list[Tile]:
-    """MFU and MBU of the passes: a trace of a server begins and ends anywhere, which its whole time contains."""
+    """MFU and MBU of the iterations: a trace of a server begins and ends anywhere, which its whole time contains."""
     rows = _rows(tables, "serving_phases")[-1:]  # of all phases, or of the only one
     return [_utilization(row) for row in rows if row["mfu_percent"] is not None]
 
 
 def _utilization(row: Row) -> Tile:
     note = "" if row["mbu_percent"] is None else f"MBU {row['mbu_percent']:.1f} %"
-    meaning = "known operations, and bytes, over what the GPU could do in the time of the passes"
+    meaning = "known operations, and bytes, over what the GPU could do in the time of the iterations"
     return Tile("MFU", f"{row['mfu_percent']:.1f} %", note, meaning, "serving_phases")
 
 
@@ -42,15 +42,18 @@ def _phase(label: str, row: Row) -> Tile:
     return Tile(
         label,
         "–" if row["tokens_per_s"] is None else f"{format_count(row['tokens_per_s'])} tokens/s",
-        f"{_short_ms(row['median_ms'])} a pass{of} · {_recorded(row['plain_tokens_per_s'])}",
-        f"tokens a second in steady state, the median time of a pass, and the mean of its requests: {AS_RECORDED}",
+        f"{_short_ms(row['median_ms'])} an iteration{of} · {_unprofiled(row)}",
+        f"tokens a second in steady state, the median time and the mean requests of an iteration: {AS_RECORDED}",
         "serving_phases",
     )
 
 
-def _recorded(plain_tokens_per_s: float | None) -> str:
-    """What the rate would be without the profiler, where that is known and another one."""
-    return "recorded" if plain_tokens_per_s is None else f"{_rate(plain_tokens_per_s)} plain"
+def _unprofiled(row: Row) -> str:
+    """What the rate would be without the profiler, between what, where that is known and another one."""
+    if row["plain_tokens_per_s"] is None:
+        return "recorded"
+    low, high = row["low_tokens_per_s"], row["high_tokens_per_s"]
+    return f"{_rate(low)} to {_rate(high)} unprofiled" if low != high else f"{_rate(high)} unprofiled"
 
 
 def _rate(tokens_per_s: float) -> str:
@@ -62,7 +65,7 @@ def _interval(row: Row) -> Tile:
         "Between two tokens",
         _short_ms(row["p50_ms"]),
         f"p90 {_short_ms(row['p90_ms'])} · p99 {_short_ms(row['p99_ms'])} · "
-        f"{'recorded' if row['plain_p50_ms'] is None else _short_ms(row['plain_p50_ms']) + ' plain'}",
+        f"{'recorded' if row['plain_p50_ms'] is None else _short_ms(row['plain_p50_ms']) + ' unprofiled'}",
         f"median time from one generated token to the next of the same request, in steady state: {AS_RECORDED}",
         "token_latency",
     )
