@@ -88,11 +88,11 @@ def test_a_folder_several_paths_and_a_pattern_are_the_same_job(
     paths: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", *paths]) == 0
-    assert "Rank 1 takes 21.10 ms a step longer since step 7 than its peers" in capsys.readouterr().out
+    assert "Rank 1 is 21.1 ms slower per step since step 7" in capsys.readouterr().out
     assert [row["rank"] for row in rows_of(capsys, "show", *paths, "ranks")] == [0, 1, 2, 3]
     assert rows_of(capsys, "sql", *paths, "select max(rank) as most from ranks") == [{"most": 3}]
     assert main(["advise", *paths]) == 0
-    assert capsys.readouterr().out.startswith("Rank 1 takes 21.10 ms")
+    assert capsys.readouterr().out.startswith("Rank 1 is 21.1 ms slower")
 
 
 def test_a_report_of_a_job_has_every_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

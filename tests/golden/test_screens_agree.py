@@ -18,10 +18,11 @@ import pytest
 import warplens
 from support import ROOT, SHARED, distinct, shared_traces
 from warplens.advice.limits import COMMUNICATION, GPU, HOST
+from warplens.advice.top_kernels import ON_GPU
 from warplens.analyses.graph.breakdown import AFTER, BEFORE, BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES, IDLE, WITH_GPU
 from warplens.cli.explaining.topics import TOPICS
 from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer, AnsweredFinding
-from warplens.model.clock import SOURCES, Clock
+from warplens.model.clock import ESTIMATED, SOURCES, Clock
 from warplens.outputs.html import tiles
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.markdown import escape, markdown_bytes
@@ -124,6 +125,16 @@ def test_the_tables_have_the_numbers_of_the_answer(screen: Screen) -> None:
     for part in answer.parts:
         for name in ("time_ms", "percent", "low_ms", "high_ms"):
             assert parts[part.part, part.cause][name] == pytest.approx(getattr(part, name), abs=1e-5)
+
+
+def test_top_kernels_are_a_part_of_what_the_gpu_does(screen: Screen) -> None:
+    answer, clock = screen.answer, clock_of(screen)
+    on_gpu = sum(part.time_ms for part in answer.parts if part.part in ON_GPU)
+    assert sum(kernel.time_ms for kernel in answer.kernels) <= on_gpu * LITTLE
+    for kernel in answer.kernels:
+        assert kernel.percent == pytest.approx(100 * kernel.time_ms / clock.step_ms)
+    if clock.source == ESTIMATED:
+        assert clock.step_ms <= clock.recorded_ms * LITTLE, "recording makes no step shorter"
 
 
 def test_no_gain_exceeds_the_step_or_the_bound_beside_it(screen: Screen) -> None:

@@ -57,6 +57,18 @@ def test_work_that_runs_at_once_is_counted_once(opened: Opened) -> None:
     assert parts[EXPOSED_COPIES, "memcpy HtoD pinned"] == pytest.approx(0.04)
 
 
+def test_kernels_of_a_category_share_its_part_of_the_step(opened: Opened) -> None:
+    """Kernels of two GPUs at once take no more of the step than the time in which any of them runs."""
+    answer = opened(
+        one_step(
+            launch(0, 1, 1), kernel(GEMM, 10, 300, 1), launch(2, 1, 2), kernel(GEMM, 10, 300, 2, device=1, stream=8),
+            launch(4, 1, 3), kernel(RELU, 310, 100, 3), launch(6, 1, 4), kernel(ALL_REDUCE, 310, 200, 4, stream=9),
+        )
+    ).answer()  # fmt: skip
+    assert [each.time_ms for each in answer.kernels] == pytest.approx([0.3, 0.1, 0.1])
+    assert sorted(each.count for each in answer.kernels) == [1, 1, 2]
+
+
 def test_what_the_host_does_before_between_and_after_is_named(opened: Opened) -> None:
     """Large parts of a step in a function of the user's, in a module and behind the last kernel."""
     events = one_step(
@@ -112,6 +124,17 @@ def test_a_step_without_gpu_work_is_all_host(opened: Opened) -> None:
     assert profile.clock is not None
     assert sum(row["time_ms"] for row in rows) == pytest.approx(profile.clock.step_ms, rel=0.01)
     assert {row["part"] for row in rows} <= {BEFORE, AFTER, IDLE}
+
+
+def test_first_steps_that_take_long_are_not_in_the_parts(opened: Opened) -> None:
+    """The first of six does not count, and the second waits 40 ms for other work: a usual one takes 1 ms."""
+    events = []
+    for number, at in enumerate((0, 1_000, 41_000, 42_000, 43_000, 44_000), 1):
+        events += [annotation(f"ProfilerStep#{number}", at, 1_000), launch(at + 100, 5, number)]
+        events.append(kernel(GEMM, at + 110, 800, number))
+    parts = parts_of(opened(events))
+    assert parts[BUSY, "GEMM"] == pytest.approx(0.8, rel=0.02)
+    assert sum(parts.values()) == pytest.approx(1.0, rel=0.02)
 
 
 def test_without_launches_idle_time_has_no_cause(opened: Opened) -> None:

@@ -99,5 +99,7 @@ def test_without_launches_no_mark_of_the_host_stands_for_a_step(tmp_path: Path) 
         (tmp_path / f"rank{rank}.json").write_text(json.dumps(trace))
     job = warplens.open_ranks([tmp_path], cache=False)
     assert job.table("ranks").frame["step_ms"].to_list() == [None, None]
+    assert (job.answer().clock, job.answer().parts) == (None, ())
+    assert len(job.table("step_time")) == len(job.table("breakdown")) == 0
     assert "need steps that all ranks recorded" in job.table("ranks").notes[0]
     assert "not every rank records what launches its work" in job.verdict()

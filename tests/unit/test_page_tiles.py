@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from warplens.model.clock import ESTIMATED, Clock
+from warplens.model.answer import Answer, Part
+from warplens.model.clock import ESTIMATED, RECORDED, Clock
 from warplens.model.table import Column, Table
 from warplens.outputs.html.table_tiles import job_tiles, serving_rates, serving_tiles, snapshot_tiles
 
@@ -29,6 +30,8 @@ def test_a_served_model_has_its_rates_and_the_time_between_tokens() -> None:
         requests=[1.0, 31.6, 20.0],
         tokens_per_s=[29174.0, 3891.4, 11786.0],
         plain_tokens_per_s=[None, 4105.2, None],
+        low_tokens_per_s=[None, 3950.0, None],
+        high_tokens_per_s=[None, 4270.0, None],
         median_ms=[70.2, 8.1, 8.1],
         mfu_percent=[40.0, 2.0, 12.34],
         mbu_percent=[10.0, 60.0, 50.0],
@@ -42,8 +45,8 @@ def test_a_served_model_has_its_rates_and_the_time_between_tokens() -> None:
         plain_p50_ms=[7.9, None],
     )
     assert words([*serving_tiles([phases, latency], PASS)]) == [
-        ("Decode", "3,891 tokens/s", "8.1 ms a pass · 32 requests · 3,732 to 4,561 unprofiled"),
-        ("Prefill", "29,174 tokens/s", "70.2 ms a pass · 1 request · recorded"),
+        ("Decode", "3,891 tokens/s", "8.1 ms an iteration · 32 requests · 3,950 to 4,270 unprofiled"),
+        ("Prefill", "29,174 tokens/s", "70.2 ms an iteration · 1 request · recorded"),
         ("Between two tokens", "8.1 ms", "p90 9.0 ms · p99 78.3 ms · 7.1 ms to 8.7 ms unprofiled"),
     ]
     assert words([*serving_rates([phases])]) == [("MFU", "12.3 %", "MBU 50.0 %")]
@@ -61,29 +64,28 @@ def test_figures_that_a_served_trace_lacks_are_left_out() -> None:
         mfu_percent=pl.Series([None], dtype=pl.Float64),
         mbu_percent=pl.Series([None], dtype=pl.Float64),
     )
-    assert words([*serving_tiles([phases], PASS)]) == [("Mixed passes", "–", "3.0 ms a pass · recorded")]
+    assert words([*serving_tiles([phases], PASS)]) == [("Mixed iterations", "–", "3.0 ms an iteration · recorded")]
     assert serving_rates([phases]) == []
 
 
-def test_a_job_has_the_mean_of_its_ranks_and_the_straggler() -> None:
-    ranks = table(
-        "ranks",
-        rank=[0, 1],
-        step_ms=[90.0, 110.0],
-        compute_ms=[40.0, 60.0],
-        exposed_ms=[40.0, 40.0],
-        wait_ms=[20.0, 0.0],
-        idle_ms=[10.0, 10.0],
+def test_a_job_has_its_step_the_parts_of_the_rank_that_decides_it_and_the_straggler() -> None:
+    parts = (
+        Part("GPU busy", "computation", 60.0, 60.0),
+        Part("exposed communication", "transfers", 25.0, 25.0),
+        Part("exposed communication", "waits for other ranks", 5.0, 5.0),
+        Part("GPU idle", "dependency", 10.0, 10.0),
     )
+    clock = Clock(100.0, 100.0, 100.0, RECORDED, 100.0, "step", 3)
+    answer = Answer("job", (), "", clock=clock, parts=parts, parts_of="rank 1")
     straggler = table("stragglers", rank=[1], excess_ms=[20.0], since_step=[3], cause=["host"])
-    assert words([*job_tiles([ranks, straggler])]) == [
-        ("Step", "100.0 ms", "slowest: rank 1, 110.0 ms"),
-        ("Computation", "50.0 %", "50.0 ms"),
-        ("Exposed communication", "40.0 %", "10.0 ms of 40.0 ms waits for a rank"),
-        ("Idle", "10.0 %", "10.0 ms"),
+    assert words([*job_tiles(answer, [straggler])]) == [
+        ("Step", "100.0 ms", "recorded · 3 steps"),
+        ("GPU busy", "60.0 %", "60.0 ms of rank 1's step"),
+        ("Exposed communication", "30.0 %", "30.0 ms of rank 1's step"),
+        ("GPU idle", "10.0 %", "10.0 ms of rank 1's step"),
         ("Straggler", "rank 1", "20.0 ms a step since step 3"),
     ]
-    assert job_tiles([table("ranks", rank=[0], step_ms=pl.Series([None], dtype=pl.Float64))]) == []
+    assert job_tiles(Answer("job", (), ""), [straggler]) == []
 
 
 def test_a_snapshot_has_the_peak_of_the_device_that_held_most() -> None:

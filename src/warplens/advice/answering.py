@@ -9,6 +9,7 @@ from typing import Final
 
 from warplens.advice.limits import HOST
 from warplens.advice.serving_verdict import serving_sentence
+from warplens.advice.top_kernels import top_kernels
 from warplens.advice.verdict import savings, verdict
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.model.answer import CANNOT_TELL, SIMULATED, Answer, Part, Saving
@@ -52,6 +53,7 @@ def answer_of_trace(
         bound=said.bound,
         clock=clock,
         parts=tuple(parts),
+        kernels=top_kernels(tables["kernels"], parts, clock),
         savings=saved,
         findings=tuple(answered_findings),
         warnings=warnings,

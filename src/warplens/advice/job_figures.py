@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import mean, median
 from typing import ClassVar
 
 import polars as pl
@@ -94,11 +93,13 @@ NEEDED_JOB_TABLES = ("stragglers", "waits", "ranks", "pipeline", "all_to_all", "
 
 @dataclass(frozen=True)
 class JobFigures:
-    """The tables of a job, the length of each of its steps, and what hiding transfers would win."""
+    """The tables of a job, how long its step takes, each of the recorded ones, and what hiding transfers would win."""
 
     tables: Mapping[str, Table]
     step_ms: Mapping[int, float]
-    """By number; empty where no step was recorded by all ranks."""
+    """By number."""
+    clock_ms: float
+    """The job's step, which all gains are of."""
     gain_of_hiding: GainOfHiding
     format: str = TORCH
 
@@ -109,22 +110,13 @@ class JobFigures:
     def stragglers(self) -> list[StragglerRow]:
         return self.rows(StragglerRow)
 
-    @cached_property
-    def usual_ms(self) -> float:
-        """The median step."""
-        return median(self.step_ms.values()) if self.step_ms else 0.0
+    def steps_since(self, step: int) -> int:
+        """How many steps were recorded from this one on."""
+        return sum(number >= step for number in self.step_ms)
 
-    def since(self, step: int) -> list[float]:
-        """The lengths of the steps from this one on."""
-        return [length for number, length in self.step_ms.items() if number >= step]
-
-    def before(self, step: int) -> list[float]:
-        return [length for number, length in self.step_ms.items() if number < step]
-
-    def share(self, gain_ms: float, since: int | None = None) -> float:
-        """A gain as percent of the median step, or of the mean step from some step on."""
-        whole = self.usual_ms if since is None else mean(self.since(since) or [0.0])
-        return min(100.0, 100 * gain_ms / whole) if whole else 0.0
+    def share(self, gain_ms: float) -> float:
+        """A gain as percent of the job's step."""
+        return min(100.0, 100 * gain_ms / self.clock_ms)
 
     def advice(self, topic: str) -> str:
         return words(topic, self.format)

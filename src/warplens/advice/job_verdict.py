@@ -8,15 +8,17 @@ from typing import Final, NamedTuple
 
 from warplens.advice.job_figures import StragglerRow
 from warplens.advice.rows import numbered
+from warplens.model.answer import CANNOT_TELL, SIMULATED
+from warplens.model.clock import ESTIMATED, Clock
 from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.ranks.coverage import Coverage
+from warplens.ranks.job_step import HIDDEN_SHARE
 from warplens.ranks.slow.records import BEFORE_FIRST_STEP, UNCLEAR
 from warplens_run.base.units import format_ms, format_short_ms, plural
 
-SIMULATED: Final = "simulated"
-ESTIMATED: Final = "estimated, low confidence"
-CANNOT_TELL: Final = "cannot tell who waits"
+LOW_CONFIDENCE: Final = f"{ESTIMATED}, low confidence"
+WHO_WAITS: Final = f"{CANNOT_TELL} who waits"
 ENOUGH_MATCHED: Final = 0.8
 """Of the communication: where less has a counterpart, most of what ranks wait for may be unseen."""
 
@@ -28,32 +30,35 @@ class Doubt(NamedTuple):
     record: str
 
 
-def job_verdict(stragglers: Table, step_ms: Mapping[int, float], known: Coverage) -> str:
-    """One sentence on the costliest straggler, another on how many more there are; or what to record to find one."""
+class JobVerdict(NamedTuple):
+    text: str
+    certainty: str
+
+
+def job_verdict(stragglers: Table, step_ms: Mapping[int, float], clock: Clock | None, known: Coverage) -> JobVerdict:
+    """The costliest straggler and its cause, what the step would be without it, and how many more there are; or what to
+    record to find one. `step_ms` are all recorded steps by number, `clock` is the job's."""
     ranks, doubt = _ranks(known), doubt_of(known)
-    if not step_ms:
+    if clock is None:
         assert doubt is not None
-        return f"{ranks}: {CANNOT_TELL}: {doubt.reason}. {doubt.record}."
-    step = f"{format_ms(median(step_ms.values()))} a step"
+        return JobVerdict(f"{ranks}: {WHO_WAITS}: {doubt.reason}. {doubt.record}.", CANNOT_TELL)
+    step = f"{clock.amount} a step"
     rows = records(numbered(stragglers.frame), StragglerRow)
     if not rows:
         if doubt:
-            return f"{ranks}, {step}; {CANNOT_TELL}: {doubt.reason}. {doubt.record}."
-        return f"{ranks}, {step}; no rank delays the others ({SIMULATED})."
+            return JobVerdict(f"{ranks}, {step}; {WHO_WAITS}: {doubt.reason}. {doubt.record}.", CANNOT_TELL)
+        return JobVerdict(f"{ranks}, {step}; no rank delays the others ({SIMULATED}).", SIMULATED)
     first, *others = rows
     more = f" {plural(len(others), 'more straggler')}: table stragglers." if others else ""
     if not known.matched:
         assert doubt is not None
-        slow = f"{_longer(first)} than the other ranks ({ESTIMATED}; {_cause(first)})"
-        return f"{slow}, {step}; {CANNOT_TELL} for it: {doubt.reason}.{more} {doubt.record}."
-    if first.gain_ms < 0.001 * median(step_ms.values()):
-        note = f" ({first.note})" if first.note else ""
-        slow = f"{_longer(first)} than its peers{note}"
-        text = f"{slow}, which is overlapped ({step}, {_certainty(first)}); {_cause(first)}."
-    else:
-        text = _delaying(first, step_ms, known.ranks)
+        slow = f"{_slower(first)} ({LOW_CONFIDENCE}; {_cause(first)})"
+        text = f"{slow}; {WHO_WAITS} for it: {doubt.reason}.{more} {doubt.record}."
+        return JobVerdict(text, ESTIMATED)
     unseen = f" {doubt.reason[0].upper()}{doubt.reason[1:]}: others may be slower. {doubt.record}." if doubt else ""
-    return f"{text}{more}{unseen}"
+    is_hidden = first.gain_ms < HIDDEN_SHARE * clock.step_ms
+    text = _hidden(first, clock) if is_hidden else _delaying(first, step_ms, clock, known.ranks)
+    return JobVerdict(f"{text}{more}{unseen}", SIMULATED if first.confidence == "high" else ESTIMATED)
 
 
 NAME_GROUPS: Final = "Record an ExecutionTrace beside each trace, or use a later PyTorch, which names process groups"
@@ -87,38 +92,45 @@ def _ranks(known: Coverage) -> str:
     return f"{known.ranks:,} of {known.world_size:,} ranks" if known.missing else plural(known.ranks, "rank")
 
 
-def _certainty(straggler: StragglerRow) -> str:
-    return SIMULATED if straggler.confidence == "high" else ESTIMATED
+def _sure(straggler: StragglerRow) -> str:
+    return SIMULATED if straggler.confidence == "high" else LOW_CONFIDENCE
 
 
-def _delaying(first: StragglerRow, step_ms: Mapping[int, float], ranks: int) -> str:
-    """`Rank 2 delays 3 ranks since step 7: 103 ms a step, 59 to 74 without it (66 ms before), simulated; cause: …`"""
+def _hidden(first: StragglerRow, clock: Clock) -> str:
+    """`Rank 1 is 21.1 ms slower per step since step 7, but the delay is hidden by other work (simulated). …`"""
+    note = f" ({first.note})" if first.note else ""
+    hidden = f"but the delay is hidden by other work ({_sure(first)})"
+    return f"{_slower(first)}{note}, {hidden}. A step takes {clock.amount}; {_cause(first)}."
+
+
+def _delaying(first: StragglerRow, step_ms: Mapping[int, float], clock: Clock, ranks: int) -> str:
+    """`Rank 2 delays 3 ranks since step 7; cause: host. A step takes 103 ms, without it 66 (53 to 79, simulated); …`"""
     several = first.group.startswith("ranks")
-    affected = median(length for step, length in step_ms.items() if step >= first.since_step)
-    earlier = [length for step, length in step_ms.items() if step < first.since_step]
-    # A longer step before is the first of a recording: it takes long for reasons of its own.
-    is_faster = bool(earlier) and median(earlier) < affected
-    before = f" ({format_short_ms(median(earlier), affected)} before)" if is_faster else ""
-    least, most = (
-        format_short_ms(max(0.0, affected - gain_ms), affected) for gain_ms in (first.gain_high_ms, first.gain_low_ms)
-    )
-    without = most if least == most else f"{least.rpartition(' ')[0]} to {most}"
     others = "the others" if several else plural(ranks - 1, "rank")
+    earlier = [length for step, length in step_ms.items() if step < first.since_step]
     since = "" if len(step_ms) == 1 else f" since step {first.since_step}" if earlier else " in every step"
-    all_ranks = first.gain_ms > 0 and not first.lost_ms
-    them = "that" if all_ranks else "them" if several else "it"
-    cost = f"{format_short_ms(affected, affected)} a step, {without} without {them}{before}"
+    all_ranks = not first.lost_ms
     delays = f"{_name(first)} {'delay' if several else 'delays'} {others}"
     if all_ranks:
         delays = f"{first.cause.capitalize()}: all {ranks:,} ranks take {format_ms(first.excess_ms)} a step longer"
     if first.place == BEFORE_FIRST_STEP:
-        return f"{delays}: {first.note}; {cost}, {_certainty(first)}; cause: {first.cause}."
-    return f"{delays}{since}: {cost}, {_certainty(first)}; {_cause(first)}."
+        delays, why = f"{delays}: {first.note}", f"cause: {first.cause}"
+    else:
+        delays, why = f"{delays}{since}", _cause(first)
+    left_ms = [clock.step_ms - gain_ms for gain_ms in (first.gain_ms, first.gain_high_ms, first.gain_low_ms)]
+    without, low, high = (clock.of_step(max(0.0, ms)).rpartition(" ")[0] for ms in left_ms)
+    # A longer step before is the first of a recording: it takes long for reasons of its own.
+    is_faster = bool(earlier) and median(earlier) < clock.step_ms
+    before = f"; {format_short_ms(median(earlier), clock.step_ms)} before" if is_faster else ""
+    them = "that" if all_ranks else "them" if several else "it"
+    cost = f"A step takes {clock.amount}, without {them} {without} ({low} to {high}, {_sure(first)}){before}"
+    return f"{delays}; {why}. {cost}."
 
 
-def _longer(first: StragglerRow) -> str:
-    takes = "take" if first.group.startswith("ranks") else "takes"
-    return f"{_name(first)} {takes} {format_ms(first.excess_ms)} a step longer since step {first.since_step}"
+def _slower(first: StragglerRow) -> str:
+    """`Rank 1 is 21.1 ms slower per step since step 7`"""
+    slower = f"{format_short_ms(first.excess_ms, first.excess_ms)} slower per step since step {first.since_step}"
+    return f"{_name(first)} {'are' if first.group.startswith('ranks') else 'is'} {slower}"
 
 
 def _name(straggler: StragglerRow) -> str:

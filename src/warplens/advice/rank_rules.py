@@ -11,6 +11,7 @@ from warplens.advice.job_figures import ExposedRow, GainOfHiding, JobCheck, JobF
 from warplens.advice.rank_explanations import EXPLANATIONS
 from warplens.advice.thresholds import JOB_THRESHOLDS
 from warplens.analyses.missing_data import TORCH
+from warplens.model.clock import Clock
 from warplens.model.finding import Evidence, Finding, ranked
 from warplens.model.rule import RuleSet
 from warplens.model.table import Table
@@ -75,17 +76,15 @@ def stragglers(figures: JobFigures, code: str) -> Iterator[Finding]:
 def _straggler(figures: JobFigures, code: str, straggler: StragglerRow) -> Finding:
     excess, ratio = format_ms(straggler.excess_ms), figures.received_ratio.get(straggler.rank, 0.0)
     title = TITLES[code].format(who=figures.named(straggler), excess=excess, ratio=ratio)
-    is_bound = code == UNCLEAR
-    high_ms = straggler.gain_ms if is_bound else straggler.gain_high_ms
     return Finding(
         code=code,
         title=title,
         gain_ms=straggler.gain_ms,
-        gain_percent=figures.share(straggler.gain_ms, straggler.since_step),
-        gain_low_ms=0.0 if is_bound else straggler.gain_low_ms,
-        gain_high_ms=min(high_ms, max(figures.since(straggler.since_step), default=high_ms)),
+        gain_percent=figures.share(straggler.gain_ms),
+        gain_low_ms=straggler.gain_low_ms,
+        gain_high_ms=straggler.gain_high_ms,
         gpu_gain_ms=straggler.excess_ms if code == SLOW_GPU else 0.0,
-        bound=is_bound,
+        bound=code == UNCLEAR,
         place=straggler.place or straggler.group,
         evidence=_why(code, straggler),
         advice=figures.advice(code),
@@ -108,7 +107,7 @@ def _straggler_evidence(figures: JobFigures, straggler: StragglerRow) -> Evidenc
     return Evidence(
         straggler.group,
         detail=f"longer than its peers, since step {straggler.since_step}",
-        count=len(figures.since(straggler.since_step)),
+        count=figures.steps_since(straggler.since_step),
         time_ms=straggler.excess_ms,
         gain_ms=straggler.gain_ms,
         place=straggler.place,
@@ -160,7 +159,7 @@ def exposed_transfers(figures: JobFigures) -> Iterator[Finding]:
     ]
     share = figures.share(gain_ms)
     yield _bounded(
-        figures, "WL409", f"transfers that nothing hides take {share:.0f} % of the step", gain_ms, rows,
+        figures, "WL409", f"transfers that nothing hides cost up to {share:.0f} % of the step", gain_ms, rows,
         f"{rows[0].what}: {format_ms(rows[0].time_ms)} a step exposed, waits apart",
         OVERLAP_ADVICE.get(exposed[0].kind, "WL409"),
     )  # fmt: skip
@@ -223,13 +222,14 @@ JOB_RULES: Final = RuleSet(CHECKS, EXPLANATIONS, JOB_THRESHOLDS)
 def find_in_job(
     tables: Mapping[str, Table],
     step_ms: Mapping[int, float],
+    clock: Clock | None,
     gain_of_hiding: GainOfHiding,
     min_gain_percent: float = JOB_THRESHOLDS.min_gain_percent,
     format: str = TORCH,
 ) -> list[Finding]:
     """The findings of every rule on many ranks, the largest gain first; none below the least gain."""
-    figures = JobFigures(tables, step_ms, gain_of_hiding, format)
-    if not step_ms:
+    if clock is None:
         return []
+    figures = JobFigures(tables, step_ms, clock.step_ms, gain_of_hiding, format)
     findings = [finding for rule in JOB_RULES for finding in rule.check(figures)]
     return ranked(finding for finding in findings if round(finding.gain_percent, 6) >= min_gain_percent)

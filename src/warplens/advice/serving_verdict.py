@@ -1,4 +1,4 @@
-"""A served model in a sentence: what each phase does, how fast, and how well it uses the GPU."""
+"""A served model in a sentence: what each phase does and how fast, on the clock of the Answer."""
 
 from __future__ import annotations
 
@@ -7,77 +7,60 @@ from typing import Final
 
 import msgspec
 
-from warplens.model.clock import Clock
+from warplens.model.clock import RECORDED, WIDE, Clock
 from warplens.model.table import Table
 from warplens_run.base.units import format_ms
 
 ALL: Final = "all"
-LEAST_COSTED_PERCENT: Final = 10.0
-"""Of the GPU time; with costs for less, a lower bound of MFU or MBU says nothing."""
+NAMED_PERCENT: Final = 10.0
+"""Of the time of all iterations: a phase that takes less is in the table only."""
 
 
 class PhaseRow(msgspec.Struct, frozen=True):
     """A row of `serving_phases`."""
 
     phase: str
-    iterations: int
     requests: float | None
     time_ms: float
+    percent: float
     median_ms: float
     tokens_per_s: float | None
-    mfu_percent: float | None
-    mbu_percent: float | None
-    costed_percent: float | None
-    generated_per_s: float | None
     plain_tokens_per_s: float | None
+    low_tokens_per_s: float | None
+    high_tokens_per_s: float | None
 
 
 def serving_sentence(tables: Mapping[str, Table], clock: Clock | None) -> str:
-    """`Decode: 32 requests, 1,234 tokens/s, 25.9 ms a pass, MBU 43 %; prefill: …`; empty where nothing is served.
-
-    Rates without the profiler are as sure as the `clock`.
-    """
+    """`Decode of 32 requests: 3,891 tokens/s; prefill: … (recorded).`; empty where nothing is served."""
     table = tables.get("serving_phases")
     if table is None:
         return ""
-    rows = sorted(table.records(PhaseRow), key=lambda row: -row.time_ms)
-    parts = [_phase_text(row, clock) for row in rows if row.phase != ALL]
-    alone = {row.generated_per_s for row in rows if row.phase != ALL}
-    parts += [
-        f"{_number(row.generated_per_s)} tokens/s generated in all"
-        for row in rows
-        if row.phase == ALL and row.generated_per_s and row.generated_per_s not in alone
-    ]
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}, as recorded." if text else ""
+    rows = [row for row in table.records(PhaseRow) if row.phase != ALL and row.percent >= NAMED_PERCENT]
+    rows.sort(key=lambda row: -row.time_ms)
+    text = "; ".join(f"{row.phase}{_requests(row)}: {_speed(row)}" for row in rows)
+    is_unprofiled = clock is not None and any(row.plain_tokens_per_s is not None for row in rows)
+    source = clock.source if clock is not None and is_unprofiled else RECORDED
+    return f"{text[0].upper()}{text[1:]} ({source})." if text else ""
 
 
-def _phase_text(row: PhaseRow, clock: Clock | None) -> str:
-    used = {"MFU": row.mfu_percent if row.phase != "decode" else None}
-    used |= {"MBU": row.mbu_percent if row.phase != "prefill" else None}
-    if (row.costed_percent or 0.0) < LEAST_COSTED_PERCENT:
-        used = {}
-    parts = [
-        f"{_number(row.requests)} request{'' if row.requests == 1 else 's'}" if row.requests is not None else "",
-        f"{_number(row.tokens_per_s)} tokens/s{_unprofiled(row, clock)}" if row.tokens_per_s is not None else "",
-        f"{format_ms(row.median_ms)} a pass",
-        *(f"{name} {_at_least(row)}{share:.1f} %" for name, share in used.items() if share is not None),
-    ]
-    return f"{row.phase}: {', '.join(part for part in parts if part)}"
-
-
-def _unprofiled(row: PhaseRow, clock: Clock | None) -> str:
-    """The rate without the profiler, of passes that generate: the others' is in the table."""
-    if row.plain_tokens_per_s is None or row.phase == "prefill" or clock is None:
+def _requests(row: PhaseRow) -> str:
+    if row.requests is None:
         return ""
-    return f" ({clock.rate(row.plain_tokens_per_s, _number)} unprofiled)"
+    return f" of {_number(row.requests)} request{'' if row.requests == 1 else 's'}"
 
 
-def _number(value: float | None) -> str:
-    value = value or 0.0
+def _speed(row: PhaseRow) -> str:
+    """The rate without the profiler where that is another one, between what; where it is wide, only that."""
+    if row.tokens_per_s is None:
+        return f"{format_ms(row.median_ms)} an iteration"
+    rate, low, high = row.plain_tokens_per_s, row.low_tokens_per_s, row.high_tokens_per_s
+    if rate is None or low is None or high is None:
+        return f"{_number(row.tokens_per_s)} tokens/s"
+    if max(rate - low, high - rate) > WIDE * rate:
+        return f"{_number(low)} to {_number(high)} tokens/s"
+    between = f" ({_number(low)} to {_number(high)})" if low != high else ""
+    return f"{_number(rate)} tokens/s{between}"
+
+
+def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.1f}"
-
-
-def _at_least(row: PhaseRow) -> str:
-    """Work without a known cost counts for nothing."""
-    return "≥ " if (row.costed_percent or 0.0) < 95 else ""

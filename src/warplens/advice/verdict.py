@@ -185,7 +185,7 @@ def _as_recorded(clock: Clock, parts: Sequence[Part]) -> Verdict:
 def _of(clock: Clock, ms: float) -> str:
     """`26.7 of 39.6 ms a step (31 to 52, estimated)`: a part, the step, and how sure the step is."""
     number, _, unit = clock.of_step(max(0.0, ms)).rpartition(" ")
-    a_step = {"run": "of the run"}.get(clock.whole, f"a {clock.whole}")
+    a_step = {"run": "of the run"}.get(clock.whole, clock.one)
     if clock.is_wide:
         return f"{number} {unit} of {clock.amount} {a_step} ({clock.source})"
     whole = clock.of_step(clock.step_ms)
@@ -197,9 +197,8 @@ def _at_most(clock: Clock, ms: float) -> str:
     """A bound: of the longest step that fits, so beside the interval and not beside the point."""
     if clock.sure == clock.source:
         return _of(clock, ms)
-    whole = f"a {clock.whole}" if clock.whole != "run" else "a run"
     unit = clock.of_step(clock.step_ms).rpartition(" ")[2]
-    return f"{clock.of_step(max(0.0, ms))} of {whole} of {clock.interval} {unit} ({clock.source})"
+    return f"{clock.of_step(max(0.0, ms))} of {clock.one} of {clock.interval} {unit} ({clock.source})"
 
 
 def _amount(clock: Clock, ms: float) -> str:

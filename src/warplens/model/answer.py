@@ -78,6 +78,18 @@ class Part:
 
 
 @dataclass(frozen=True)
+class AnsweredKernel:
+    """A kernel that an op launches, as a share of the part of the step that its category is."""
+
+    kernel: str
+    op: str
+    time_ms: float
+    percent: float
+    count: int
+    """GPU events in the recording."""
+
+
+@dataclass(frozen=True)
 class Saving:
     """A bound: what would be saved of a step if something took no time at all."""
 
@@ -121,6 +133,10 @@ class Answer:
     """Of a diff: the steps of A and of B."""
     parts: tuple[Part, ...] = ()
     """Where one step goes; they add up to the clock."""
+    parts_of: str = ""
+    """Whose step that is, where several have parts of their own: a rank of a job."""
+    kernels: tuple[AnsweredKernel, ...] = ()
+    """Those that take most of the step; no sum of them exceeds the parts that they belong to."""
     savings: tuple[Saving, ...] = ()
     findings: tuple[AnsweredFinding, ...] = ()
     warnings: tuple[str, ...] = ()

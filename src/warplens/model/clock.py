@@ -24,7 +24,7 @@ WIDE: Final = 0.1
 
 @dataclass(frozen=True)
 class Clock:
-    """Of a step, or of the whole run where no steps are marked; a pass is the step of a served model."""
+    """Of a step, or of the whole run where no steps are marked; an iteration is the step of a served model."""
 
     step_ms: float
     low_ms: float
@@ -32,7 +32,7 @@ class Clock:
     source: str
     recorded_ms: float
     whole: str = "step"
-    """What it is of: step, pass or run."""
+    """What it is of: step, iteration or run."""
     steps: int = 0
     """How many were recorded; 0 for a run."""
     reason: str = ""
@@ -51,6 +51,11 @@ class Clock:
     def hint(self) -> str:
         """What would make it narrower."""
         return f"--step-time T, with a measured {self.whole}, narrows it" if self.is_wide else ""
+
+    @property
+    def one(self) -> str:
+        """`a step`, `an iteration`"""
+        return f"{'an' if self.whole == 'iteration' else 'a'} {self.whole}"
 
     @property
     def interval(self) -> str:

@@ -18,6 +18,7 @@ from warplens.outputs.summary_lists import (
     holder_list,
     host_op_list,
     kernel_list,
+    kernel_list_of_step,
     memory_text,
     path_list,
     region_list,
@@ -82,13 +83,13 @@ def _more(document: Document, tables: dict[str, Table], width: int) -> list[Line
             *stall_list(tables["stalls"], width),
             *region_list(tables["regions"], width),
         ]
-    kernels, clock = tables["kernels"], document.answer.clock
+    answer, clock = document.answer, document.answer.clock
     return [
-        *(_furthest(tables, width) if not document.answer.findings else []),
+        *(_furthest(tables, width) if not answer.findings else []),
         *_sparkline(tables["activity"], width),
         *_power(tables, width),
         *_memory(tables, width),
-        *(kernel_list(kernels, width, clock) if len(kernels) else host_op_list(tables["ops"], width)),
+        *(kernel_list_of_step(answer.kernels, width, clock) if clock else host_op_list(tables["ops"], width)),
         *region_list(tables["regions"], width),
         *_replay(tables, width),
     ]
@@ -156,7 +157,7 @@ def _parts(answer: Answer, width: int) -> list[Line]:
     times = [clock.between(part.low_ms, part.high_ms) for part in shown]
     time_room = max(10, *map(len, times))
     of = f", shares of {clock.of_step(clock.step_ms)}" if clock.low_ms < clock.high_ms else ""
-    title = f"where one {clock.whole} goes{of}"
+    title = f"where one {clock.whole}{f' of {answer.parts_of}' if answer.parts_of else ''} goes{of}"
     longest_name = max(cell_width(clean(text)) for text in (title, *map(_part_name, shown)))
     name_room = min(PART_ROOM, longest_name, width - 14 - time_room)
     room = max(0, min(MAX_BAR, width - name_room - 14 - time_room))

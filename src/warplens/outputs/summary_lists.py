@@ -9,6 +9,7 @@ from pathlib import PurePath
 import msgspec
 import polars as pl
 
+from warplens.model.answer import AnsweredKernel
 from warplens.model.clock import Clock
 from warplens.model.records import records
 from warplens.model.table import Table
@@ -113,23 +114,30 @@ def _together(categories: Sequence[CategoryShare]) -> CategoryShare:
     )
 
 
-def kernel_list(kernels: Table, width: int, clock: Clock | None = None) -> list[Line]:
-    """Of one step, where there is a clock: its shares are then of the step."""
+def kernel_list(kernels: Table, width: int) -> list[Line]:
+    """Of all GPU time, where nothing tells what a step is."""
     keys = ["kernel_short", "op"]
-    frame = kernels.frame
-    if clock is not None:
-        own = pl.col("step_us" if clock.steps else "total_us") / max(1, clock.steps)
-        frame = frame.with_columns(own.alias("total_us"), (own / 10 / clock.step_ms).alias("percent"))
-    frame = frame.group_by(keys).agg(pl.col("total_us", "count", "percent").sum())
+    frame = kernels.frame.group_by(keys).agg(pl.col("total_us", "count", "percent").sum())
     frame = frame.sort("total_us", *keys, descending=[True, False, False]).head(MAX_KERNELS)
-    rows = records(frame, KernelTime)
+    return _kernel_lines(records(frame, KernelTime), width, "top kernels")
+
+
+def kernel_list_of_step(kernels: Sequence[AnsweredKernel], width: int, clock: Clock) -> list[Line]:
+    """Shares and times of one step, as the parts above have them."""
+    rows = [
+        KernelTime(each.kernel, each.op, 1e3 * each.time_ms, each.count, each.percent) for each in kernels[:MAX_KERNELS]
+    ]
+    return _kernel_lines(rows, width, f"top kernels of one {clock.whole}")
+
+
+def _kernel_lines(rows: Sequence[KernelTime], width: int, title: str) -> list[Line]:
     # Where no launch is recorded, as in a profile of single kernels, every row would say so.
     has_ops = any(not row.op.startswith("(") for row in rows)
     longest_op = max((cell_width(clean(row.op)) for row in rows), default=0) if has_ops else 0
     room, op_room = _name_room(width, longest_op)
     has_counts = width >= NARROW
     events = f"  {'events':>8}" * has_counts
-    header = f"{'share':>7}  {'time':>11}{events}  {'top kernels':<{room}}{'  op' * bool(op_room)}".rstrip()
+    header = f"{'share':>7}  {'time':>11}{events}  {title:<{room}}{'  op' * bool(op_room)}".rstrip()
     lines: list[Line] = [("", "none"), (header, "bold")]
     for row in rows:
         if len(lines) > MAX_KERNEL_LINES:

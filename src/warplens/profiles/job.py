@@ -14,9 +14,10 @@ from warplens.analyses.missing_data import TORCH
 from warplens.analyses.workspace import Options
 from warplens.cluster import Item, OnProgress, Runner, runner_for, unpacked_bytes
 from warplens.hardware import Gpu
-from warplens.model.answer import CANNOT_TELL, SIMULATED
-from warplens.model.clock import MEASURED
-from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
+from warplens.model.answer import SIMULATED, Answer
+from warplens.model.clock import Clock
+from warplens.model.finding import Finding, answered, evidence_table, evidence_targets, finding_targets, findings_table
+from warplens.model.quality import notes_of
 from warplens.outputs import Document, Extras
 from warplens.profiles.describing import explanations
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
@@ -28,9 +29,11 @@ from warplens.ranks.finding_files import RankFile, is_job_folder, job_files, ran
 from warplens.ranks.gathering import gathered
 from warplens.ranks.hiding import gain_of_hiding
 from warplens.ranks.job import Job, JobNote
+from warplens.ranks.job_step import job_clock
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.records import RankDigest
 from warplens.ranks.scene import job_scene
+from warplens.ranks.step_parts import deciding_position, parts_by_rank
 from warplens.ranks.tables import JOB_TABLES
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.base.units import format_bytes, listed, plural
@@ -157,18 +160,38 @@ class JobProfile(TablesOnDemand):
         formats = {digest.facts.format or TORCH for digest in self.job.digests}
         format = formats.pop() if len(formats) == 1 else ""
         gain = partial(gain_of_hiding, self.model)
-        return find_in_job(tables, self.step_ms, gain, self.min_gain_percent, format)
+        return find_in_job(tables, self.step_ms, self.clock, gain, self.min_gain_percent, format)
 
     def findings(self) -> list[Finding]:
         """What delays the job, the largest gain first."""
         return self._findings
 
-    def _conclusion(self) -> tuple[str, str]:
-        """Who delays the job, since when, why, what it costs and how sure that is."""
+    @cached_property
+    def clock(self) -> Clock | None:
+        """How long one step of the job takes; None where no step was recorded by all ranks."""
+        return job_clock(self.model)
+
+    @cached_property
+    def _answer(self) -> Answer:
         from warplens.advice.job_verdict import job_verdict
 
-        text = job_verdict(self.table("stragglers"), self.step_ms, coverage(self.model))
-        return text, next((word for word in (CANNOT_TELL, SIMULATED, MEASURED) if word in text.lower()), MEASURED)
+        clock = self.clock
+        said = job_verdict(self.table("stragglers"), self.step_ms, clock, coverage(self.model))
+        warnings, limits = notes_of(self.table("quality"))
+        position = deciding_position(self.model) if clock else 0
+        return Answer(
+            kind=self.kind,
+            opened=(self._short_source, *self._headline()),
+            verdict=said.text,
+            certainty=said.certainty,
+            clock=clock,
+            parts=parts_by_rank(self.model).get(position, ()),
+            parts_of=f"rank {self.job.ranks[position]}" if clock else "",
+            findings=tuple(answered(finding, clock, SIMULATED) for finding in self.findings()),
+            warnings=warnings,
+            limits=(*limits, f"the step is as recorded: {clock.reason}") if clock else limits,
+            next=self._next(),
+        )
 
     def _headline(self) -> tuple[str, ...]:
         return "job", self._contents(), format_bytes(sum(digest.facts.size_bytes for digest in self.job.digests))

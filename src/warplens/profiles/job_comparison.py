@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from warplens.model.table import Table
 from warplens.profiles.comparison import Comparison, Facts, Sides
 from warplens.profiles.job import JobProfile
 from warplens.profiles.on_demand import TableSource
+from warplens.ranks.job_step import job_steps
 from warplens.ranks.merged_notes import rank_text
 from warplens_run.base.units import format_bytes, listed, plural
 
@@ -50,9 +50,9 @@ def _diff(name: str, make: Callable[[JobProfile], pl.DataFrame], a: JobProfile, 
 
 
 def _job_frame(job: JobProfile) -> pl.DataFrame:
-    """The median step after a warm-up, and what ranks do in it in the mean."""
-    ranks, known = job.table("ranks").frame, job.step_ms
-    rows = [("step", median(known[step] for step in job.model.usual_steps))] if known else []
+    """The job's step, and what ranks do in it in the mean."""
+    ranks = job.table("ranks").frame
+    rows = [("step", job.clock.step_ms)] if job.clock else []
     rows += [
         (text, float(ranks[name].mean()))  # type: ignore[arg-type]
         for name, text in MEASURES.items()
@@ -86,7 +86,7 @@ def _kind_frame(job: JobProfile) -> pl.DataFrame:
 
 
 def _facts(a: JobProfile, b: JobProfile, comparison: Comparison) -> Facts:
-    lengths = [[job.step_ms[step] for step in job.model.usual_steps if job.step_ms] for job in (a, b)]
+    lengths = [[job.step_ms[step] for step in job_steps(job.model) if job.step_ms] for job in (a, b)]
     lines = {
         label: f"{Path(job.source).name} · {plural(len(job.job.ranks), 'rank')} · {job.verdict()}"
         for label, job in (("A", a), ("B", b))

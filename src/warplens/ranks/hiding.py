@@ -12,13 +12,14 @@ import polars as pl
 from warplens.analyses.graph.records import Floats
 from warplens.ranks.condensing import END
 from warplens.ranks.job_graph import job_step_lengths, simulate
+from warplens.ranks.job_step import places_of_steps
 from warplens.ranks.own_pace import JobModel
 
 ALL_SIZES: Final = math.inf
 
 
 def gain_of_hiding(model: JobModel, below_bytes: float = ALL_SIZES) -> float:
-    """In ms, of the median step: what is exposed of transfers takes no time, waits for other ranks stay.
+    """In ms, of the job's step: what is exposed of transfers takes no time, waits for other ranks stay.
 
     Of all of them, or of those whose messages are known to be below a size.
     """
@@ -26,7 +27,7 @@ def gain_of_hiding(model: JobModel, below_bytes: float = ALL_SIZES) -> float:
         return 0.0
     graph = replace(model.graph, transfer_ns=_hidden(model, below_bytes))
     saved = model.step_ns - job_step_lengths(simulate(graph))
-    return max(0.0, float(np.median(saved))) / 1e6
+    return max(0.0, float(np.median(saved[places_of_steps(model)]))) / 1e6
 
 
 def _hidden(model: JobModel, below_bytes: float) -> Floats:

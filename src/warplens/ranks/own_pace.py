@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 
 from warplens.analyses.graph.records import Floats
+from warplens.analyses.graph.simulating import warm_up
 from warplens.ranks.job import Job
 from warplens.ranks.job_graph import (
     JobGraph,
@@ -20,11 +20,6 @@ from warplens.ranks.job_graph import (
     simulate,
     step_lengths,
 )
-
-WARM_UP: Final = 1.5
-"""A leading step so many times as long as the median of those after it is a warm-up."""
-FEWEST_AFTER_WARM_UP: Final = 2
-AFTER_WARM_UP: Final = f"mean of the steps after a warm-up (leading steps over {WARM_UP:g} × the median of the rest)"
 
 
 @dataclass(frozen=True)
@@ -67,20 +62,11 @@ class JobModel:
         return job_step_lengths(self.recorded)
 
     @cached_property
-    def rank_step_ns(self) -> Floats:
-        """How long each step of the job (columns) took for each rank (rows), from when the one before was done."""
-        return step_lengths(self.recorded)
-
-    @cached_property
     def usual_steps(self) -> list[int]:
         """The steps without a warm-up: leading ones that take much longer than the median of all that follow."""
         if not self.is_known:
             return sorted(self.job.steps["step"].unique().to_list())
-        steps, lengths = self.graph.steps, self.step_ns
-        first = 0
-        while len(steps) - first > FEWEST_AFTER_WARM_UP and lengths[first] > WARM_UP * np.median(lengths[first + 1 :]):
-            first += 1
-        return steps[first:]
+        return self.graph.steps[warm_up(self.step_ns) :]
 
     @cached_property
     def is_known(self) -> bool:

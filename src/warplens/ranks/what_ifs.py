@@ -18,6 +18,7 @@ from warplens.analyses.graph.records import Floats
 from warplens.model.trace import Bools
 from warplens.ranks.condensing import END
 from warplens.ranks.job_graph import JobGraph, job_step_lengths, simulate
+from warplens.ranks.job_step import gain_range, job_steps
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.roles import roles, stages
 
@@ -25,7 +26,7 @@ MOST_RANKS: Final = 8
 SLOWEST: Final = 0.03
 TYPES: Final = ("host", "gpu", "transfer")
 
-Row = tuple[str, str, float | None, float, float, float | None]
+Row = tuple[str, str, float | None, float, float, float, float, float | None]
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,12 @@ def what_ifs(model: JobModel) -> list[Row]:
     """Rows of `job_what_if`."""
     ideal = _ideal(model)
     everyone = np.ones(len(model.job.digests), bool)
-    usual = len(model.usual_steps)
+    usual = len(job_steps(model))
     recorded_ms = _step_ms(model.graph, usual)
     ideal_ms = _step_ms(_idealised(model.graph, ideal, everyone, TYPES), usual)
     whole = recorded_ms - ideal_ms
-    rows: list[Row] = [("S", "all ranks", recorded_ms / ideal_ms, ideal_ms, whole, 1.0 if whole > 0 else None)]
+    of_whole = (ideal_ms, whole, *gain_range(whole, recorded_ms), 1.0 if whole > 0 else None)
+    rows: list[Row] = [("S", "all ranks", recorded_ms / ideal_ms, *of_whole)]
 
     def add(what: str, scope: str, ranks: Bools, types: Iterable[str]) -> None:
         chosen = tuple(types)
@@ -55,7 +57,8 @@ def what_ifs(model: JobModel) -> list[Row]:
         others = _idealised(model.graph, ideal, ~ranks, TYPES)
         alone = _step_ms(_idealised(others, ideal, ranks, rest) if rest else others, usual)
         gain = recorded_ms - fixed
-        rows.append((what, scope, alone / ideal_ms, fixed, gain, gain / whole if whole > 0 else None))
+        share = gain / whole if whole > 0 else None
+        rows.append((what, scope, alone / ideal_ms, fixed, gain, *gain_range(gain, recorded_ms), share))
 
     for kind in TYPES:
         add("S_transfer" if kind == "transfer" else "S_type", kind, everyone, (kind,))
@@ -126,5 +129,5 @@ def _idealised(graph: JobGraph, ideal: _Ideal, ranks: Bools, types: Iterable[str
 
 
 def _step_ms(graph: JobGraph, usual: int) -> float:
-    """The mean of the steps after a warm-up: the last so many."""
+    """The mean of the steps that the job's step stands for: the last so many."""
     return float(job_step_lengths(simulate(graph))[-usual:].mean()) / 1e6

@@ -145,7 +145,7 @@ export const CODECS = {
   rank: position(), // job: the rank that the heat map led to
   ranks: text(), // job: which ranks the timeline shows
   rankorder: oneOf(["rank", "wait"]), // job: their order
-  heat: oneOf(["step", "own", "compute", "wait", "exposed", "idle"]), // job: what the heat map shows
+  heat: oneOf(["own", "step", "compute", "wait", "exposed", "idle"]), // job: what the heat map shows
   pipestep: position(), // job: the step that the pipeline chart shows
   stepa: position(), // the steps that are compared; null: the middle one by time of those that a next one ends …
   stepb: position(), // … and the slowest

@@ -107,6 +107,7 @@ def bounds(work: Workspace) -> Table:
 def step_bounds(work: Workspace) -> StepBounds:
     """Of a trace that has a graph. What a trace does not have, communication or waits of streams, is not simulated."""
     graph, cost, known_ns = graph_of(work), recording_cost(work), known_step_ns(work)
+    recorded_ns = step_ns(graph, graph.recorded_ns)
     latency_ns = graph.lag_ns - graph.host_ns
     is_communication, is_wait = _is_communication(work, graph), graph.edge_kind == WAIT
     only_communication = np.where(is_communication, graph.weight_ns, 0.0)
@@ -124,17 +125,16 @@ def step_bounds(work: Workspace) -> StepBounds:
         plain_ns = simulated_ns(None, lags) if times else _simulated_step_ns(work)
         free_ns = simulated_ns(without_communication, lags) if is_communication.any() else plain_ns
         fast_gpu_ns = simulated_ns(only_communication, _fast_gpu_lags(work.trace, graph, lags, host_ns))
-        to_known = known_ns / plain_ns if known_ns else 1.0
+        to_known = known_ns / plain_ns if known_ns else min(1.0, recorded_ns / max(plain_ns, 1.0))
         times.append(np.array([plain_ns, fast_gpu_ns, fast_host_ns, free_ns]) * to_known / 1e6)
     plain_ms, fast_gpu_ms, fast_host_ms, free_communication_ms = times[0].tolist()
     without_waits = np.where(is_wait, -np.inf, latency_ns + plain_host(graph, cost.share))
     saves_ms = np.stack([each[0] - each for each in times])
     _, *savings = map(Saving, saves_ms.min(axis=0).tolist(), saves_ms.max(axis=0).tolist())
     drift = 0.0 if known_ns else STEPS_DRIFT
-    recorded_ms = step_ns(graph, graph.recorded_ns) / 1e6
     opening = graph.is_opening & (graph.residual_ns > 0) & (len(work.trace.steps) == 0)
     return StepBounds(
-        recorded_ms,
+        recorded_ns / 1e6,
         plain_ms,
         fast_gpu_ms,
         fast_host_ms,
@@ -143,7 +143,7 @@ def step_bounds(work: Workspace) -> StepBounds:
         earlier_ms=float(graph.residual_ns[opening].max(initial=0.0)) / 1e6,
         earlier_until_ms=float((graph.recorded_ns - graph.weight_ns)[opening].max(initial=0.0)) / 1e6,
         is_known=known_ns > 0,
-        left_out_ms=marked_step_ns(graph, graph.recorded_ns) / 1e6 - recorded_ms,
+        left_out_ms=(marked_step_ns(graph, graph.recorded_ns) - recorded_ns) / 1e6,
         plain_low_ms=float((1 - drift) * min(each[0] for each in times)),
         plain_high_ms=float((1 + drift) * max(each[0] for each in times)),
         fast_gpu_saves=savings[0],
@@ -173,9 +173,12 @@ def _simulated_step_ns(work: Workspace) -> float:
 
 @shared
 def calibration(work: Workspace) -> float:
-    """What simulated steps are multiplied by, so that the plain one takes exactly the time that is known."""
-    known_ns = known_step_ns(work)
-    return known_ns / _simulated_step_ns(work) if known_ns else 1.0
+    """What simulated steps are multiplied by, so that the plain one takes exactly the time that is known.
+
+    An estimated one takes no longer than the recorded: waits that begin earlier in each step can make it seem so.
+    """
+    known_ns, simulated_ns, graph = known_step_ns(work), max(1.0, _simulated_step_ns(work)), graph_of(work)
+    return known_ns / simulated_ns if known_ns else min(1.0, step_ns(graph, graph.recorded_ns) / simulated_ns)
 
 
 @shared

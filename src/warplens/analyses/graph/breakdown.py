@@ -20,7 +20,7 @@ from warplens.analyses.graph.host_work import NO_NAME, HostWork, host_work
 from warplens.analyses.graph.idle_chains import ON_HOST, IdlePart, idle_parts
 from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
 from warplens.analyses.graph.records import MARK, Floats, StepGraph
-from warplens.analyses.graph.simulating import COUNTED_WITHOUT_FIRST, simulate, step_ns
+from warplens.analyses.graph.simulating import COUNTED_WITHOUT_FIRST, simulate, step_ns, warm_up
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.model.answer import Part
@@ -147,7 +147,10 @@ def _of_step(parts: list[Part], step_ms: float, ends_ms: tuple[float, float]) ->
 
 def _window(graph: StepGraph, times: Floats) -> _Window:
     """The steps that `step_ns` takes the median of, from mark to mark or from last kernel to last kernel, whichever
-    comes nearer to it; of one step from its mark to the end of all that it does; without steps everything."""
+    comes nearer to it, without a warm-up.
+
+    Of one step from its mark to the end of all that it does; without steps everything.
+    """
     marks = np.flatnonzero(graph.kind == MARK)
     if graph.is_run:
         starts = np.where(graph.is_work, times - graph.weight_ns, times)
@@ -162,6 +165,7 @@ def _window(graph: StepGraph, times: Floats) -> _Window:
     by_host, by_gpu = on_host[first:], ends[max(0, first - 1) :] if first else ends
     usual_ns = step_ns(graph, times)
     nearer = min(by_host, by_gpu, key=lambda bounds: abs(float(np.median(np.diff(bounds))) - usual_ns))
+    nearer = nearer[warm_up(np.diff(nearer)) :]
     return _Window(float(nearer[0]), float(nearer[-1]), len(nearer) - 1)
 
 

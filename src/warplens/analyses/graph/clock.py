@@ -24,7 +24,7 @@ COLUMNS = (
     Column("high_ms", "the most", "ms", pl.Float64),
     Column("source", "; ".join(f"{name}: {meaning}" for name, meaning in SOURCES.items()), "", pl.String),
     Column("recorded_ms", "the same step as recorded, with what recording cost", "ms", pl.Float64),
-    Column("whole", "what it is of: step, pass or run", "", pl.String),
+    Column("whole", "what it is of: step, iteration (of a served model) or run", "", pl.String),
     Column("steps", "how many were recorded, 0 for a run", "", pl.Int64),
     Column("reason", "why it is no better known", "", pl.String),
 )
@@ -71,7 +71,7 @@ def _whole(work: Workspace) -> str:
     names = work.trace.steps["name"].head(1).to_list()
     if not names:
         return "run"
-    return "pass" if parse_mark(names[0]) is not None else "step"
+    return "iteration" if parse_mark(names[0]) is not None else "step"
 
 
 def _recorded_ms(work: Workspace) -> float:

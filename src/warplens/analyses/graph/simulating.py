@@ -16,6 +16,9 @@ from warplens_run.base.units import format_ms
 
 COUNTED_WITHOUT_FIRST: Final = 3
 """Of this many steps, the first does not count."""
+WARM_UP: Final = 1.5
+"""A leading step so many times as long as the median of those after it is a warm-up."""
+FEWEST_AFTER_WARM_UP: Final = 2
 NOTED_SHARE: Final = 0.01
 """From this share of the step on, a note says what of it is not counted."""
 
@@ -94,6 +97,18 @@ def step_ns(graph: StepGraph, times: Floats) -> float:
 def marked_step_ns(graph: StepGraph, times: Floats) -> float:
     """The same, the time in which the first step waits for earlier work included."""
     return float(_lengths_ns(graph, times[:, None], has_waits=True)[0])
+
+
+def warm_up(lengths: Floats) -> int:
+    """How many leading steps take much longer than the median of all that follow.
+
+    >>> warm_up(np.array([720.0, 63.0, 64.0, 63.0])), warm_up(np.array([64.0, 63.0, 720.0, 63.0]))
+    (1, 0)
+    """
+    first = 0
+    while len(lengths) - first > FEWEST_AFTER_WARM_UP and lengths[first] > WARM_UP * np.median(lengths[first + 1 :]):
+        first += 1
+    return first
 
 
 def graph_notes(graph: StepGraph) -> tuple[str, ...]:

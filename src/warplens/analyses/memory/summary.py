@@ -29,13 +29,12 @@ def peak_sentence(timeline: Table, peak: Table) -> str:
     if not len(moments):
         return "No GPU memory in this snapshot."
     moment = moments.row(0, named=True)
-    of = f" of {format_bytes(moment['reserved_bytes'])} reserved" if moment["reserved_bytes"] else ""
     held = peak.frame.filter((pl.col("device") == moment["device"]) & ~pl.col("category").is_in(list(BESIDE)))
     sums = held.group_by("category").agg(pl.col("bytes").sum()).sort("bytes", "category", descending=[True, False])
     large = sums.filter(pl.col("bytes") >= LEAST_SHARE * moment["allocated_bytes"])
     parts = [f"{category} {format_bytes(size)}" for category, size in large.head(MOST_HOLDERS).iter_rows()]
-    several = f" ({len(moments)} GPUs)" if len(moments) > 1 else ""
-    text = f"At the peak {format_bytes(moment['allocated_bytes'])}{of} are allocated on {moment['device']}{several}"
+    where = f"{moment['device']}{f', of {len(moments)} GPUs' if len(moments) > 1 else ''}"
+    text = f"The peak is {format_bytes(moment['allocated_bytes'])} on {where}"
     return f"{text}: {', '.join(parts)}." if parts else f"{text}."
 
 
@@ -46,18 +45,14 @@ def failure_sentence(failures: Table) -> str:
     row = failures.frame.row(-1, named=True)
     place = f" at {row['line']}" if row["line"] else f" in {row['op']}" if row["op"] else ""
     asked = f"Out of memory on {row['device']}: {format_bytes(row['requested_bytes'])} were asked for{place}"
-    free = []
-    if row["device_free_bytes"] is not None:
-        free.append(f"{format_bytes(row['device_free_bytes'])} were free on the device")
-    if row["reserved_free_bytes"]:
-        pieces = f"in pieces of at most {format_bytes(row['largest_free_bytes'])}"
-        free.append(f"{format_bytes(row['reserved_free_bytes'])} in the allocator's segments, {pieces}")
-    why = {
-        FRAGMENTED: "enough, but not in one piece",
-        LIMITED: "more than that, so that a limit of the process applies (memory fraction)",
-    }.get(row["cause"], "")
-    left = " and ".join(free)
-    return f"{asked}; {left}{f': {why}' if why else ''}." if left else f"{asked}."
+    on_device, in_segments = row["device_free_bytes"], row["reserved_free_bytes"]
+    if row["cause"] == LIMITED and on_device is not None:
+        return f"{asked}, beyond a limit of the process; {format_bytes(on_device)} were free on the device."
+    free = [f"{format_bytes(on_device)} were free on the device"] if on_device is not None else []
+    if in_segments:
+        most = f"at most {format_bytes(row['largest_free_bytes'])} in one piece"
+        free.append(f"{format_bytes(in_segments)} in segments, {most}{' (fragmented)' * (row['cause'] == FRAGMENTED)}")
+    return f"{asked}; {' and '.join(free)}." if free else f"{asked}."
 
 
 def unrecorded_failure_sentence(ending: str) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from warplens.analyses.graph.clock import clock
 from warplens.analyses.serving.iterations import served
 from warplens.analyses.serving.notes import notes
 from warplens.analyses.serving.rates import peaks
@@ -16,16 +17,16 @@ from warplens.model.table import Column, Table
 
 ALL: Final = "all"
 PHASE_COLUMNS: Final = (
-    Column("phase", "prefill, decode, mixed (both in one pass), or all of several", "", pl.String),
-    Column("iterations", "forward passes", "", pl.Int64),
+    Column("phase", "prefill, decode, mixed (both in one iteration), or all of several", "", pl.String),
+    Column("iterations", "iterations (forward passes)", "", pl.Int64),
     Column("steady_iterations", "of those, in steady state", "", pl.Int64),
-    Column("requests", "mean requests per pass, in steady state where there is one", "", pl.Float64),
+    Column("requests", "mean requests per iteration, in steady state where there is one", "", pl.Float64),
     Column("prefill_tokens", "tokens of prompts", "", pl.Int64),
     Column("decode_tokens", "tokens of requests that generate", "", pl.Int64),
-    Column("time_ms", "time of all its passes", "ms", pl.Float64),
+    Column("time_ms", "time of all its iterations", "ms", pl.Float64),
     Column("percent", "share of the time of all iterations", "%", pl.Float64),
-    Column("median_ms", "median time of a pass", "ms", pl.Float64),
-    Column("gap_ms", "time before the first GPU event of its passes", "ms", pl.Float64),
+    Column("median_ms", "median time of an iteration", "ms", pl.Float64),
+    Column("gap_ms", "time before the first GPU event of its iterations", "ms", pl.Float64),
     Column("busy_percent", "share of the time in which the GPU is busy", "%", pl.Float64),
     Column(
         "tokens_per_s", "prompt and generated tokens per second, in steady state where there is one", "1/s", pl.Float64
@@ -39,6 +40,8 @@ PHASE_COLUMNS: Final = (
         "plain_tokens_per_s", "tokens_per_s without the profiler, simulated; empty where not known", "1/s", pl.Float64
     ),
     Column("plain_generated_per_s", "of those, generated tokens", "1/s", pl.Float64),
+    Column("low_tokens_per_s", "the least that plain_tokens_per_s is expected to be", "1/s", pl.Float64),
+    Column("high_tokens_per_s", "the most", "1/s", pl.Float64),
     Column("kernel_ms", "sum of the durations of its GPU events", "ms", pl.Float64),
     Column("gemm_ms", "of that, matrix products", "ms", pl.Float64),
     Column("attention_ms", "of that, attention", "ms", pl.Float64),
@@ -48,12 +51,12 @@ PHASE_COLUMNS: Final = (
     Column("other_ms", "of that, everything else", "ms", pl.Float64),
 )
 CATEGORY_COLUMNS: Final = (
-    Column("phase", "prefill, decode, or mixed: both in one pass", "", pl.String),
+    Column("phase", "prefill, decode, or mixed: both in one iteration", "", pl.String),
     Column("kernel_category", "kind of GPU work", "", pl.String),
     Column("count", "GPU events", "", pl.Int64),
     Column("total_us", "sum of their durations", "us", pl.Float64),
     Column("percent", "share of the phase's GPU time", "%", pl.Float64),
-    Column("us_per_iteration", "the same per forward pass", "us", pl.Float64),
+    Column("us_per_iteration", "the same per iteration", "us", pl.Float64),
 )
 TABLES: Final = {
     "serving_phases": ("one row per phase of serving, and one of all", PHASE_COLUMNS),
@@ -79,8 +82,11 @@ def serving_phases(work: Workspace) -> Table:
         *rate_columns(limits.flops, limits.bytes_per_s), generated.alias("generated_per_s")
     )
     rates = rates.with_columns(plain.alias("plain_tokens_per_s"), plain_generated.alias("plain_generated_per_s"))
+    rates = rates.with_columns(
+        (pl.col("plain_tokens_per_s") * ratio).alias(name) for name, ratio in _rate_range(work).items()
+    )
     shown = ("phase", "requests", "tokens_per_s", "generated_per_s", "mfu_percent", "mbu_percent", "costed_percent",
-             "plain_tokens_per_s", "plain_generated_per_s")  # fmt: skip
+             "plain_tokens_per_s", "plain_generated_per_s", "low_tokens_per_s", "high_tokens_per_s")  # fmt: skip
     busy = pl.when(pl.col("time_ms") > 0).then(100 * pl.col("busy_ms") / pl.col("time_ms")).otherwise(0.0)
     frame = everything.drop("requests").join(rates.select(shown), on="phase", how="left")
     frame = frame.with_columns(busy.alias("busy_percent"))
@@ -90,6 +96,14 @@ def serving_phases(work: Workspace) -> Table:
         pl.col("phase").replace_strict({phase: place for place, phase in enumerate((*PHASES, ALL))}).alias("place"),
     ).sort("place")
     return Table.from_frame("serving_phases", *TABLES["serving_phases"], frame, *notes(work))
+
+
+def _rate_range(work: Workspace) -> dict[str, float]:
+    """The least and the most of a rate over the expected one: iterations are slower and faster as the step is."""
+    own = clock(work)
+    if own is None:
+        return {"low_tokens_per_s": 1.0, "high_tokens_per_s": 1.0}
+    return {"low_tokens_per_s": own.step_ms / own.high_ms, "high_tokens_per_s": own.step_ms / own.low_ms}
 
 
 def _summed(rows: pl.DataFrame) -> pl.DataFrame:

@@ -46,6 +46,8 @@ from warplens.profiles.trace import Profile
 from warplens.ranks.digest import digest
 from warplens.ranks.job import Job
 from warplens.ranks.own_pace import JobModel
+from warplens.ranks.step_parts import CAUSES as JOB_CAUSES
+from warplens.ranks.step_parts import PARTS as JOB_PARTS
 from warplens.ranks.tables import JOB_TABLES
 from warplens_run.base.loading import loaded
 from warplens_run.base.units import listed
@@ -188,22 +190,29 @@ def table_topics(topic: str) -> Iterator[str]:
 
 
 def all_tables() -> list[Table]:
-    """Every table of a trace without events, of two, and of a job of one such rank: all columns."""
+    """Every table of a trace without events, of two, and of a job of one such rank: all columns.
+
+    The table of one name has in a job the columns of a trace, and perhaps the rank before them.
+    """
     profile = Profile(empty_trace(), replayed=empty_result())
-    own = [profile.table(name) for name in profile.table_names]
     job = JobModel(Job((digest(profile.workspace, 0, ""),)))
-    of_job = [entry(job) for name, entry in JOB_TABLES.items() if name not in profile.table_names]
+    of_job = {name: entry(job) for name, entry in JOB_TABLES.items()}
+    own = [
+        Table.from_rows(name, profile.table(name).meaning, of_job.pop(name, profile.table(name)).columns, [])
+        for name in profile.table_names
+    ]
     of_memory = [entry(MemoryWork(MemoryHistory(()))) for entry in MEMORY_TABLES.values()]
     of_counters = [entry(profile.workspace) for entry in (*COUNTER_TABLES.values(), *RANGE_TABLES.values())]
     compared = compare_profiles(profile, profile).tables()
-    return [*own, *without_rows(), *of_memory, *of_counters, *compared, *of_job, *loaded(lab.TABLES)()]
+    return [*own, *without_rows(), *of_memory, *of_counters, *compared, *of_job.values(), *loaded(lab.TABLES)()]
 
 
 def answer_topic(topic: str) -> Iterator[str]:
     """Words that the Answer prints: of its clock, of parts of a step and their causes, of how sure it is."""
     known = {**{f"host: {cause}": meaning for cause, meaning in HOST_CAUSES.items()}, **HOST_CAUSES}
     for what, meanings in (
-        ("part of a step", PARTS),
+        ("part of a step", PARTS | JOB_PARTS),
+        ("part of a job's step", JOB_CAUSES),
         ("cause of idle time", IDLE_CAUSES),
         ("what the host does", known),
         ("source of the step's time", CLOCK_SOURCES),

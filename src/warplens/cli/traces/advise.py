@@ -68,7 +68,9 @@ def _memory_scope(profile: Opened) -> AdviceScope:
 def _job_scope(profile: Opened, min_gain: float | None) -> AdviceScope:
     notes = [row["message"] for row in profile.table("quality").to_dicts() if row["severity"] == "warning"]
     least = JOB_THRESHOLDS.min_gain_percent if min_gain is None else min_gain
-    return AdviceScope(profile.verdict(), True, least, notes, "the job's step, of a straggler since it is slow")
+    clock = profile.answer().clock
+    step = f"the job's step: {clock.amount}" if clock else ""
+    return AdviceScope(profile.verdict(), True, least, notes, step)
 
 
 def _scope(profile: Profile) -> AdviceScope:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from warplens.model.clock import Clock
+from warplens.model.answer import Answer
+from warplens.model.clock import SOURCES, Clock
 from warplens.model.table import Table
 from warplens.outputs.html.records import Tile
 from warplens_run.base.units import format_bytes, format_count, format_short_ms, plural
 
-SERVING: Final = (("decode", "Decode"), ("mixed", "Mixed passes"), ("prefill", "Prefill"))
+SERVING: Final = (("decode", "Decode"), ("mixed", "Mixed iterations"), ("prefill", "Prefill"))
 Row = Mapping[str, Any]
 AS_RECORDED: Final = "as recorded, with what recording costs the host; unprofiled: without it, simulated"
 
@@ -24,14 +25,14 @@ def serving_tiles(tables: Sequence[Table], clock: Clock) -> list[Tile]:
 
 
 def serving_rates(tables: Sequence[Table]) -> list[Tile]:
-    """MFU and MBU of the passes: a trace of a server begins and ends anywhere, which its whole time contains."""
+    """MFU and MBU of the iterations: a trace of a server begins and ends anywhere, which its whole time contains."""
     rows = _rows(tables, "serving_phases")[-1:]  # of all phases, or of the only one
     return [_utilization(row) for row in rows if row["mfu_percent"] is not None]
 
 
 def _utilization(row: Row) -> Tile:
     note = "" if row["mbu_percent"] is None else f"MBU {row['mbu_percent']:.1f} %"
-    meaning = "known operations, and bytes, over what the GPU could do in the time of the passes"
+    meaning = "known operations, and bytes, over what the GPU could do in the time of the iterations"
     return Tile("MFU", f"{row['mfu_percent']:.1f} %", note, meaning, "serving_phases")
 
 
@@ -41,15 +42,18 @@ def _phase(label: str, row: Row, clock: Clock) -> Tile:
     return Tile(
         label,
         "–" if row["tokens_per_s"] is None else f"{format_count(row['tokens_per_s'])} tokens/s",
-        f"{_short_ms(row['median_ms'])} a pass{of} · {_recorded(row['plain_tokens_per_s'], clock)}",
-        f"tokens a second in steady state, the median time of a pass, and the mean of its requests: {AS_RECORDED}",
+        f"{_short_ms(row['median_ms'])} an iteration{of} · {_unprofiled(row)}",
+        f"tokens a second in steady state, the median time and the mean requests of an iteration: {AS_RECORDED}",
         "serving_phases",
     )
 
 
-def _recorded(plain_tokens_per_s: float | None, clock: Clock) -> str:
-    """What the rate would be without the profiler, where that is known and another one."""
-    return "recorded" if plain_tokens_per_s is None else f"{clock.rate(plain_tokens_per_s, _rate)} unprofiled"
+def _unprofiled(row: Row) -> str:
+    """What the rate would be without the profiler, between what, where that is known and another one."""
+    if row["plain_tokens_per_s"] is None:
+        return "recorded"
+    low, high = row["low_tokens_per_s"], row["high_tokens_per_s"]
+    return f"{_rate(low)} to {_rate(high)} unprofiled" if low != high else f"{_rate(high)} unprofiled"
 
 
 def _rate(tokens_per_s: float) -> str:
@@ -71,28 +75,33 @@ def _interval(row: Row, clock: Clock) -> Tile:
     )
 
 
-def job_tiles(tables: Sequence[Table]) -> list[Tile]:
-    """How the ranks of a job spend a step; nothing where no steps are marked."""
-    ranks = [row for row in _rows(tables, "ranks") if row["step_ms"]]
-    if not ranks:
+def job_tiles(answer: Answer, tables: Sequence[Table]) -> list[Tile]:
+    """The job's step, where it goes on the rank that decides it, and who delays it; nothing without common steps."""
+    clock = answer.clock
+    if clock is None:
         return []
-    mean = {name: sum(row[name] or 0.0 for row in ranks) / len(ranks) for name in RANK_TIMES}
-    slowest = max(ranks, key=lambda row: row["step_ms"])
-    share = {name: f"{100 * mean[name] / mean['step_ms']:.1f} %" for name in RANK_TIMES}
-    slow = f"slowest: rank {slowest['rank']}, {_short_ms(slowest['step_ms'])}"
-    waits = f"{_short_ms(mean['wait_ms'])} of {_short_ms(mean['exposed_ms'])} waits for a rank"
+    steps, meaning = plural(clock.steps, clock.whole), f"the job's step: {SOURCES[clock.source]}"
+    named = (name for name in dict.fromkeys(part.part for part in answer.parts) if name in JOB_PARTS)
     return [
-        Tile(
-            "Step", _short_ms(mean["step_ms"]), slow, "median of the steps, mean over the ranks, as recorded", "ranks"
-        ),
-        Tile("Computation", share["compute_ms"], _short_ms(mean["compute_ms"]), "share of the step", "ranks"),
-        Tile("Exposed communication", share["exposed_ms"], waits, "while nothing computes, share of the step", "ranks"),
-        Tile("Idle", share["idle_ms"], _short_ms(mean["idle_ms"]), "neither computes nor communicates", "rank_idle"),
+        Tile("Step", clock.amount, f"{clock.source} · {steps}", meaning, "step_time"),
+        *(_part_of_rank(answer, clock, name) for name in named),
         *map(_straggler, _rows(tables, "stragglers")[:1]),
     ]
 
 
-RANK_TIMES: Final = ("step_ms", "compute_ms", "exposed_ms", "wait_ms", "idle_ms")
+JOB_PARTS: Final = {
+    "GPU busy": "kernels that compute run",
+    "host": "the host works on the step; no GPU is used",
+    "exposed communication": "communication runs while nothing computes: transfers, and waits for other ranks",
+    "GPU idle": "nothing of the step runs on the GPU",
+}
+
+
+def _part_of_rank(answer: Answer, clock: Clock, name: str) -> Tile:
+    own = [part for part in answer.parts if part.part == name]
+    percent, ms = sum(part.percent for part in own), sum(part.time_ms for part in own)
+    note = f"{clock.of_step(ms)} of {answer.parts_of}'s step"
+    return Tile(f"{name[0].upper()}{name[1:]}", f"{percent:.1f} %", note, JOB_PARTS[name], "breakdown")
 
 
 def _straggler(row: Row) -> Tile:

@@ -17,12 +17,12 @@ COMPLETE_PERCENT = 99.0
 
 LEAST_SAVING = 0.001
 """Of the step: less is what the simulation rounds away."""
-HOST_SIDE = ("before the first launch", "GPU idle", "after the last kernel")
+HOST_SIDE = ("before the first launch", "GPU idle", "after the last kernel", "host")
 
 
 def page_tiles(document: Document, overview: Overview | None) -> list[Tile]:
     if document.kind == "job":
-        return job_tiles(document.tables)
+        return job_tiles(document.answer, document.tables)
     if document.kind == "paths":
         return list(snapshot_tiles(document.tables))
     if overview is None or document.answer.clock is None:

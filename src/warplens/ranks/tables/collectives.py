@@ -9,8 +9,9 @@ import polars as pl
 from warplens.costs.collective import algbw_gbps, busbw_gbps
 from warplens.model.table import Column, Table
 from warplens.ranks.job import Job
+from warplens.ranks.job_step import COUNTED, job_steps
 from warplens.ranks.kinds import POINT_TO_POINT
-from warplens.ranks.own_pace import AFTER_WARM_UP, JobModel
+from warplens.ranks.own_pace import JobModel
 from warplens.ranks.tables.shared import STEP, in_ms, in_us, numbered
 from warplens_run.base.units import ranges
 
@@ -75,7 +76,7 @@ WAIT_COLUMNS = (
     Column("for_rank", "rank that it waited for: the last to begin the collective", "", pl.Int64),
     Column("count", "collectives in which it did", "", pl.Int64),
     Column("wait_ms", "time that it waited so, in the whole recording", "ms", pl.Float64),
-    Column("wait_ms_per_step", f"the same per step: {AFTER_WARM_UP}", "ms", pl.Float64),
+    Column("wait_ms_per_step", f"the same per step: mean {COUNTED}", "ms", pl.Float64),
 )
 
 
@@ -191,7 +192,7 @@ def _whole_group(
 
 def waits(model: JobModel) -> Table:
     job = model.job
-    usual = model.usual_steps
+    steps = job_steps(model)
     last = job.matched.group_by("match").agg(pl.col("rank").sort_by("start_ns").last().alias("for_rank"))
     frame = (
         job.matched.join(last, on="match")
@@ -200,7 +201,7 @@ def waits(model: JobModel) -> Table:
         .agg(
             pl.len().cast(pl.Int64).alias("count"),
             pl.col("wait_ns").sum(),
-            (pl.col("wait_ns").filter(pl.col("step").is_in(usual)).sum() / 1e6 / max(1, len(usual))).alias(
+            (pl.col("wait_ns").filter(pl.col("step").is_in(steps)).sum() / 1e6 / max(1, len(steps))).alias(
                 "wait_ms_per_step"
             ),
         )

@@ -10,8 +10,9 @@ import polars as pl
 from warplens.analyses.work.comm import ELEMENT_BYTES
 from warplens.model.table import Column, Table
 from warplens.model.trace import ProcessGroup
+from warplens.ranks.job_step import COUNTED, job_clock, job_steps
 from warplens.ranks.kinds import RECEIVE, split_sizes
-from warplens.ranks.own_pace import AFTER_WARM_UP, JobModel
+from warplens.ranks.own_pace import JobModel
 from warplens.ranks.records import RankDigest
 from warplens.ranks.roles import stages
 from warplens_run.base.units import ranges
@@ -19,7 +20,7 @@ from warplens_run.base.units import ranges
 PIPELINE_COLUMNS = (
     Column("stage", "number of the stage", "", pl.Int64),
     Column("ranks", "its ranks", "", pl.String),
-    Column("step_ms", "the job's step: median of the steps and of its ranks", "ms", pl.Float64),
+    Column("step_ms", "the job's step, as `step_time` has it", "ms", pl.Float64),
     Column("compute_ms", "computation of a step, the same median", "ms", pl.Float64),
     Column("bubble_percent", "share of the step without computation", "%", pl.Float64),
     Column(
@@ -39,7 +40,7 @@ EXPOSED_COLUMNS = (
     Column("module", "module that issued it; empty outside of any", "", pl.String),
     Column("kind", "kind of collective", "", pl.String),
     Column("count", "calls per step and rank", "", pl.Float64),
-    Column("exposed_ms", f"not hidden by computation, per step and rank: {AFTER_WARM_UP}", "ms", pl.Float64),
+    Column("exposed_ms", f"not hidden by computation, per step and rank: mean {COUNTED}", "ms", pl.Float64),
     Column("most_ms", "the same of the rank with most", "ms", pl.Float64),
     Column("wait_ms", "part of exposed_ms that may be waits for other ranks", "ms", pl.Float64),
 )
@@ -51,16 +52,12 @@ def pipeline(model: JobModel) -> Table:
     if stage.max(initial=-1) < 1:
         return Table.from_rows("pipeline", meaning, PIPELINE_COLUMNS, [], "no pipeline: no rank sends to another")
     count = int(stage.max()) + 1
-    usual = model.usual_steps
-    steps = job.steps.filter(pl.col("step").is_in(usual)).group_by("rank", maintain_order=True).agg(
+    counted, clock = job_steps(model), job_clock(model)
+    steps = job.steps.filter(pl.col("step").is_in(counted)).group_by("rank", maintain_order=True).agg(
         pl.col("gpu_ns", "compute_ns").median(), pl.len().alias("steps")
     )  # fmt: skip
-    if model.is_known:
-        lengths = pl.DataFrame({"rank": range(len(job.digests)), "step_ns": np.median(model.rank_step_ns, axis=1)})
-        steps = steps.join(lengths.with_columns(pl.col("rank").cast(pl.Int32)), on="rank", maintain_order="left")
-    else:
-        steps = steps.with_columns(pl.col("gpu_ns").alias("step_ns"))
-    receives = job.matched.filter((pl.col("kind") == RECEIVE) & pl.col("step").is_in(usual)).with_columns(
+    steps = steps.with_columns((pl.lit(1e6 * clock.step_ms) if clock else pl.col("gpu_ns")).alias("step_ns"))
+    receives = job.matched.filter((pl.col("kind") == RECEIVE) & pl.col("step").is_in(counted)).with_columns(
         (pl.col("dur_ns") - pl.col("wait_ns")).alias("moved_ns")
     )
     sums = receives.group_by("rank").agg(pl.col("wait_ns", "moved_ns").sum(), pl.len(), pl.col("peer").n_unique())
@@ -125,9 +122,10 @@ def _imbalance(rows: list[tuple[int, int, float, int]]) -> tuple[str, ...]:
 
 def exposed_by_module(model: JobModel) -> Table:
     job = model.job
-    ranks, steps = len(job.digests), max(1, len(model.usual_steps))
+    counted = job_steps(model)
+    ranks, steps = len(job.digests), max(1, len(counted))
     exposed_wait = pl.min_horizontal("exposed_ns", pl.col("wait_ns").fill_null(0))
-    calls = job.calls.filter(pl.col("step").is_in(model.usual_steps)) if model.usual_steps else job.calls
+    calls = job.calls.filter(pl.col("step").is_in(counted)) if counted else job.calls
     each = calls.with_columns(exposed_wait.alias("waited_ns")).group_by("module", "kind", "rank").agg(
         pl.len(), pl.col("exposed_ns", "waited_ns").sum()
     )  # fmt: skip

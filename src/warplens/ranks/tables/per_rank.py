@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,6 +12,7 @@ import polars as pl
 from warplens.analyses.quality import COLUMNS as QUALITY_COLUMNS
 from warplens.model.table import Column, Table
 from warplens.ranks.job_graph import step_ends
+from warplens.ranks.job_step import COUNTED, job_steps
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.records import RankDigest
 from warplens.ranks.tables.shared import RANK, STEP, in_ms, numbered
@@ -18,8 +20,8 @@ from warplens.ranks.tables.shared import RANK, STEP, in_ms, numbered
 TIMES = (
     Column(
         "step_ms",
-        "the job's step: from when the rank was done with the step before, its GPU's work included, until it was done "
-        "with this one",
+        "the job's step, the same for all ranks: from when the last of them was done with the step before, its GPU's "
+        "work included, until the last was done with this one",
         "ms",
         pl.Float64,
     ),
@@ -33,7 +35,7 @@ TIMES = (
 )
 RANK_COLUMNS = (
     RANK,
-    *(replace(column, meaning=f"{column.meaning}; median of the steps") for column in TIMES),
+    *(replace(column, meaning=f"{column.meaning}; median {COUNTED}") for column in TIMES),
     Column("last_count", "collectives that it came last to", "", pl.Int64),
     Column("steps", "recorded steps", "", pl.Int64),
     Column("gpu", "name of the GPU", "", pl.String),
@@ -48,7 +50,7 @@ STEP_COLUMNS = (
     STEP,
     Column(
         "start_ms",
-        "when the step begins for the rank: when that before it was done; since the job's first event",
+        "when the job's step begins: when the last rank was done with that before it; since the job's first event",
         "ms",
         pl.Float64,
     ),
@@ -57,7 +59,7 @@ STEP_COLUMNS = (
 IDLE_COLUMNS = (
     RANK,
     Column("cause", "why the GPU was idle", "", pl.String),
-    Column("idle_ms", "idle for this cause in a step; median of the steps", "ms", pl.Float64),
+    Column("idle_ms", f"idle for this cause in a step; median {COUNTED}", "ms", pl.Float64),
 )
 
 
@@ -85,10 +87,10 @@ def _pace_frame(model: JobModel) -> pl.DataFrame:
     schema = {"rank": pl.Int32, "step": pl.Int64} | dict.fromkeys(names, pl.Float64)
     if not model.is_known:
         return pl.DataFrame(schema=schema)
-    pace, lengths = model.pace, model.rank_step_ns
-    count = len(pace.steps)
-    begun = step_ends(model.recorded) - lengths + model.job.origin_ns
-    arrays = (begun, lengths, pace.own_ns, pace.host_ns, pace.gpu_ns)
+    pace, count = model.pace, len(model.pace.steps)
+    own = (pace.own_ns, pace.host_ns, pace.gpu_ns)
+    begun = step_ends(model.recorded).max(axis=0) - model.step_ns + model.job.origin_ns
+    arrays = (*np.broadcast_arrays(begun, model.step_ns, own[0])[:2], *own)
     columns = {name: array.ravel() for name, array in zip(names, arrays, strict=True)}
     positions = np.repeat(np.arange(len(pace.own_ns)), count)
     return pl.DataFrame({"rank": positions, "step": np.tile(pace.steps, len(pace.own_ns)), **columns}, schema=schema)
@@ -118,7 +120,12 @@ TIMES_NS: Final = tuple(column.name.replace("_ms", "_ns") for column in TIMES)
 
 def ranks(model: JobModel) -> Table:
     job, clocks = model.job, model.job.clocks
-    usual = _step_frame(model).group_by("rank").agg(pl.col(TIMES_NS).median())
+    usual = (
+        _step_frame(model)
+        .filter(pl.col("step").is_in(job_steps(model)))
+        .group_by("rank")
+        .agg(pl.col(TIMES_NS).median())
+    )
     last = job.matched.filter(pl.col("start_ns") == pl.col("last_start_ns")).group_by("rank").agg(
         pl.len().cast(pl.Int64).alias("last_count")
     )  # fmt: skip
@@ -140,9 +147,9 @@ def ranks(model: JobModel) -> Table:
     return Table.from_frame("ranks", "one row per rank; times are of a step", RANK_COLUMNS, frame, *_notes(model))
 
 
-def _usual_idle(digest: RankDigest) -> pl.DataFrame:
-    """The median over all steps, also those without this cause; of a rank without steps the whole of it."""
-    idle, steps = digest.frames["idle"], digest.steps.select("step")
+def _usual_idle(digest: RankDigest, counted: Sequence[int]) -> pl.DataFrame:
+    """The median over these steps, also those without this cause; of a rank without steps the whole of it."""
+    idle, steps = digest.frames["idle"], digest.steps.select("step").filter(pl.col("step").is_in(counted))
     if steps.is_empty():
         return idle.group_by("cause").agg(pl.col("idle_ns").sum().cast(pl.Float64))
     every = steps.join(idle.select("cause").unique(), how="cross").join(idle, on=["step", "cause"], how="left")
@@ -152,7 +159,7 @@ def _usual_idle(digest: RankDigest) -> pl.DataFrame:
 def rank_idle(model: JobModel) -> Table:
     job = model.job
     parts = [
-        _usual_idle(digest).with_columns(pl.lit(position).cast(pl.Int32).alias("rank"))
+        _usual_idle(digest, job_steps(model)).with_columns(pl.lit(position).cast(pl.Int32).alias("rank"))
         for position, digest in enumerate(job.digests)
     ]
     frame = pl.concat(parts).with_columns(numbered(job).alias("rank"), in_ms("idle_ns"))

@@ -6,6 +6,7 @@ import polars as pl
 
 from warplens.model.finding import SPREAD
 from warplens.model.table import Column, Table
+from warplens.ranks.job_step import gain_range, job_clock
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.slow.records import CAUSES, EXPLAINS, Straggler
 from warplens.ranks.straggling import stragglers
@@ -18,7 +19,7 @@ COLUMNS = (
     Column("cause", f"{', '.join(CAUSES)} (no cause explains {EXPLAINS:.0%})", "", pl.String),
     Column("excess_ms", "what it takes longer than its peers, per step since then", "ms", pl.Float64),
     Column("gain_ms", "what the job's step would win without that, simulated, per step since then", "ms", pl.Float64),
-    Column("gain_low_ms", "the least that it would win; 0 where confidence is not high", "ms", pl.Float64),
+    Column("gain_low_ms", "the least that it is expected to win; 0 where confidence is not high", "ms", pl.Float64),
     Column("gain_high_ms", "the most", "ms", pl.Float64),
     Column(
         "lost_ms", "what all other ranks are expected to lose per step: gain_ms times their number", "ms", pl.Float64
@@ -36,24 +37,24 @@ COLUMNS = (
 
 
 def stragglers_table(model: JobModel) -> Table:
-    rows = [_row(model, straggler) for straggler in stragglers(model)]
+    clock = job_clock(model)
+    rows = [_row(model, straggler, clock.step_ms) for straggler in stragglers(model)] if clock else []
     meaning = "one row per rank that is slower than its peers"
     return Table.from_rows("stragglers", meaning, COLUMNS, rows, *_notes(model, rows))
 
 
-def _row(model: JobModel, straggler: Straggler) -> tuple[object, ...]:
+def _row(model: JobModel, straggler: Straggler, step_ms: float) -> tuple[object, ...]:
     numbers = [model.job.ranks[position] for position in straggler.positions]
     others = len(model.job.ranks) - len(numbers)
     group = f"ranks {ranges(numbers)}" if len(numbers) > 1 else f"rank {numbers[0]}"
     stage = f" ({straggler.what})" if straggler.what.startswith("stage") else ""
-    low_ms = (1 - SPREAD) * straggler.gain_ms if straggler.confidence == "high" else 0.0
     ends = [format_short_ms(share * straggler.later_ms, straggler.later_ms) for share in (1 - SPREAD, 1 + SPREAD)]
     later = f"{' to '.join(ends)} a step once those above are fixed" if straggler.later_ms else ""
     note = "; ".join(text for text in ("" if stage else straggler.what, later) if text)
+    gain = gain_range(straggler.gain_ms, step_ms, straggler.confidence == "high")
     return (
-        numbers[0], group + stage, straggler.since, straggler.cause, straggler.excess_ms, straggler.gain_ms,
-        low_ms, (1 + SPREAD) * straggler.gain_ms, straggler.gain_ms * others, 100 * straggler.explained,
-        straggler.place, straggler.confidence, note,
+        numbers[0], group + stage, straggler.since, straggler.cause, straggler.excess_ms, straggler.gain_ms, *gain,
+        straggler.gain_ms * others, 100 * straggler.explained, straggler.place, straggler.confidence, note,
     )  # fmt: skip
 
 

@@ -8,7 +8,8 @@ import polars as pl
 
 from warplens.model.finding import SPREAD
 from warplens.model.table import Column, Table
-from warplens.ranks.own_pace import AFTER_WARM_UP, JobModel
+from warplens.ranks.job_step import COUNTED
+from warplens.ranks.own_pace import JobModel
 from warplens.ranks.what_ifs import what_ifs
 
 COLUMNS: Final = (
@@ -24,12 +25,12 @@ COLUMNS: Final = (
     Column("slowdown", "the step with only this scope as recorded / the ideal step", "", pl.Float64),
     Column(
         "step_ms",
-        f"the job's step if this scope were ideal and all else as recorded: {AFTER_WARM_UP}",
+        f"the job's step if this scope were ideal and all else as recorded: mean {COUNTED}",
         "ms",
         pl.Float64,
     ),
-    Column("gain_ms", "what a step would be shorter by then", "ms", pl.Float64),
-    Column("gain_low_ms", "the least that it would be shorter by", "ms", pl.Float64),
+    Column("gain_ms", "what a step would be shorter by then, simulated", "ms", pl.Float64),
+    Column("gain_low_ms", "the least that it is expected to be shorter by", "ms", pl.Float64),
     Column("gain_high_ms", "the most", "ms", pl.Float64),
     Column("explained", "gain_ms / gain of the whole job; null where the job has no gain", "", pl.Float64),
 )

@@ -188,7 +188,7 @@ function rankOf(data: DecodedJob, waits: Float64Array, drawn: DrawnRankHeader, c
       Float64Array.from(moving),
     ),
     waitNs: rows.reduce((sum, row) => sum + waits[row], 0),
-    // A rank's step reaches to its next one, as in the table rank_steps.
+    // A rank's step on the host reaches to its next one.
     steps: steps.map((own, at) => ({ ...own, to: steps[at + 1]?.from ?? own.to })),
     label: [`rank ${drawn.rank}`, drawn.host, drawn.stage >= 0 ? `stage ${drawn.stage}` : "", drawn.why].filter(Boolean).join(" · "),
   };

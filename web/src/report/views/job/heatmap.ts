@@ -8,8 +8,8 @@ import type { Grid } from "./grid";
 import { Heat } from "./heat";
 
 const VALUES = [
-  ["step", "Step time", "From the step's begin on the host to the next one's"],
   ["own", "Own time", "The step if no rank made it wait, without transfers; simulated"],
+  ["step", "Step time", "The job's step, the same for all ranks"],
   ["compute", "Computation", "Computation on the GPU"],
   ["wait", "Wait", "Waits for other ranks in collectives"],
   ["exposed", "Exposed", "Communication that no computation hides"],
