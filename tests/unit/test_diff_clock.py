@@ -94,11 +94,12 @@ def test_steps_with_hardly_any_gpu_work_are_compared_by_their_length(tmp_path: P
     assert "But B's GPU work is more than 100× slower: 0 → 58.0 ms per step." in text
 
 
-def test_an_estimate_that_neither_steps_nor_the_gpus_work_show_is_no_difference(tmp_path: Path) -> None:
-    """The last step, which no next one ends, is in the estimate only."""
+def test_one_step_that_takes_longer_is_no_difference_of_the_usual_one_but_is_named(tmp_path: Path) -> None:
     a = run(tmp_path / "a.json", [10.0, 10.0, 10.0, 10.0], busy=0.9)
     b = run(tmp_path / "b.json", [10.0, 10.0, 10.0, 20.0], busy=0.9)
-    assert verdict(a, b).startswith("No difference: 10.00 → 10.00 ms per recorded step.")
+    assert verdict(a, b).startswith(
+        "No difference: 10.0 ms (9.6 to 10.4) → 10.0 ms (9.6 to 10.4) per unprofiled step (estimated). Step 3 of B takes"
+    )
 
 
 def test_estimates_that_leave_open_which_step_is_longer_are_no_verdict_and_the_recorded_steps_are_named(

@@ -87,7 +87,7 @@ def test_what_they_are_made_of_has_a_short_repr_too() -> None:
         "<Trace gpt2_train_step.json.gz: 16,559 events, 1 step>",
         "<Tree of 3,588 nodes: 57.99 ms GPU time>",
         "<Table kernels: 80 rows, 14 columns>",
-        "<Finding WL201: 3 GEMMs with the unaligned size 50257 run on slow kernels · 12.6 ms (8.6 to 16.4)>",
+        "<Finding WL201: 3 GEMMs with the unaligned size 50257 run on slow kernels · 12.6 ms (8.7 to 16.3)>",
     ]
 
 

@@ -106,9 +106,9 @@ def test_every_subset_of_findings_takes_what_simulating_it_alone_gives(path: Any
     assert profile.clock is not None
     assert subsets.unchanged_ms == (profile.clock.low_ms, profile.clock.high_ms)
     # Of a clock that is recorded or given no host is known to be faster or slower.
-    for steps_ms, cost_ns, sign in ((subsets.fast_ms, model.cost.high_ns, -1), (subsets.slow_ms, model.cost.low_ns, 1)):
+    for steps_ms, cost_ns, sign in ((subsets.fast_ms, model.cost.high, -1), (subsets.slow_ms, model.cost.low, 1)):
         assert len(steps_ms) == len(subsets.step_ms)
-        if cost_ns != model.cost.per_op_ns:
+        if cost_ns != model.cost.share:
             assert sign * (steps_ms[0] - subsets.step_ms[0]) >= -1e-6
 
 
