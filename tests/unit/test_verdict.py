@@ -40,7 +40,8 @@ def repeated(host: float, gpu: float, *, name: str = GEMM, sync: bool = False, c
 
 def saving(gpu: float = 0, host: float = 0, communication: float = 0, streams: float = 0) -> StepBounds:
     """Of a step of 100 ms."""
-    return StepBounds(100, 100, *(100.0 - saved for saved in (gpu, host, communication, streams)))
+    cases_ms = (100.0 - saved for saved in (gpu, host, communication, streams))
+    return StepBounds(100, 100, *cases_ms, with_pauses_ms=100.0 - host)
 
 
 def test_where_the_gpu_waits_for_the_host_the_step_is_host_bound(opened: Opened) -> None:
@@ -133,8 +134,8 @@ def test_causes_that_one_rule_counts_are_one_for_verdict_and_summary() -> None:
     assert (largest_cause([("host sync", 1)]), largest_cause([])) == ("host sync", "")
 
 
-def test_verdict_and_table_of_bounds_take_seven_simulations(monkeypatch: pytest.MonkeyPatch, opened: Opened) -> None:
-    """A fast host, and with three costs of recording the plain step and a fast GPU; a trace without communication and
+def test_verdict_and_table_of_bounds_take_eight_simulations(monkeypatch: pytest.MonkeyPatch, opened: Opened) -> None:
+    """A fast host with and without pauses, and with three costs of recording the plain step and a fast GPU; a trace without communication and
     waits of streams needs no more."""
     profile, calls = opened(repeated(host=10_000, gpu=2000)), []
 
@@ -146,7 +147,7 @@ def test_verdict_and_table_of_bounds_take_seven_simulations(monkeypatch: pytest.
     profile.verdict()
     assert len(profile.table("bounds")) == 6
     assert profile.step_model is not None and profile.step_model.step_ms == pytest.approx(10.0, abs=0.1)
-    assert len(calls) == 7
+    assert len(calls) == 8
 
 
 @pytest.mark.skipif(not WHAT_IF.exists(), reason="the shared traces are not here")
