@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from math import inf
 from pathlib import Path
 
 import pytest
 
 import warplens
 from support import ROOT, RunInside, real_traces
+from warplens.advice.gains import kind_of_change
 from warplens.cli.explaining.topics import TOPICS
+from warplens.cli.traces.advise import advice_text
 from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer
 from warplens.model.clock import SOURCES
 from warplens.outputs.summary import render_summary
@@ -49,11 +52,16 @@ def test_a_comparison_has_an_answer_too() -> None:
 
 
 @pytest.fixture(scope="module", params=[*real_traces(), *FAULTS], ids=lambda path: f"{path.parent.name}/{path.name}")
-def answer(request: pytest.FixtureRequest) -> Answer:
+def profile(request: pytest.FixtureRequest) -> warplens.Profile:
     opened = warplens.open(request.param)
-    if not isinstance(opened, warplens.Profile):
-        pytest.skip("no timeline")
-    return opened.answer()
+    if isinstance(opened, warplens.Profile):
+        return opened
+    pytest.skip("no timeline")
+
+
+@pytest.fixture
+def answer(profile: warplens.Profile) -> Answer:
+    return profile.answer()
 
 
 def test_no_screen_contradicts_itself(answer: Answer) -> None:
@@ -80,8 +88,29 @@ def test_no_screen_contradicts_itself(answer: Answer) -> None:
 
 def test_every_gain_is_an_interval_or_a_bound(answer: Answer) -> None:
     for finding in answer.findings:
-        assert re.fullmatch(r"|≤ .+|[\d.,]+ \S+ \([\d.,]+ to [\d.,]+\)", finding.gain), finding.gain
+        words = r"|≤ .+|[\d.,]+ \S+ \([\d.,]+ to [\d.,]+\)|no gain in step time \(GPU-side .+\)"
+        assert re.fullmatch(words, finding.gain), finding.gain
         assert finding.certainty in CERTAINTIES
+        if finding.low_ms is not None and finding.gain_ms:
+            assert finding.high_ms is not None and finding.low_ms < finding.high_ms, "an interval has a width"
+
+
+def test_no_gain_exceeds_what_its_kind_of_change_saves_at_most(profile: warplens.Profile) -> None:
+    saved = {saving.of: saving.at_most_ms for saving in profile.answer().savings}
+    for finding in profile.findings():
+        assert finding.gain_low_ms <= finding.gain_ms <= finding.gain_high_ms
+        assert finding.gain_high_ms <= saved.get(kind_of_change(finding), inf), finding
+
+
+def test_every_output_prints_the_same_gains(profile: warplens.Profile) -> None:
+    answer, table = profile.answer(), profile.table("findings").to_dicts()
+    advice = " ".join(" ".join(text.split()) for text, _ in advice_text(profile, profile.findings(), 120).lines)
+    assert [(row["code"], row["gain_ms"]) for row in table] == [
+        (finding.code, round(finding.gain_ms, 6)) for finding in answer.findings
+    ]
+    for row, finding in zip(table, answer.findings, strict=True):
+        assert finding.gain in advice
+        assert not row["bound"] or row["gain_ms"] == row["gain_high_ms"]
 
 
 def test_explain_knows_what_the_answer_prints(answer: Answer) -> None:

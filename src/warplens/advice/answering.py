@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from shlex import quote
 from typing import Final
 
-from warplens.advice.limits import HOST
+from warplens.advice.limits import at_most_ms
 from warplens.advice.serving_verdict import serving_sentence
-from warplens.advice.verdict import savings, verdict
+from warplens.advice.verdict import verdict
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.model.answer import CANNOT_TELL, SIMULATED, Answer, Part, Saving
 from warplens.model.clock import ESTIMATED, RECORDED, Clock
-from warplens.model.edits import CaptureGraph
 from warplens.model.finding import Finding, answered, ranked
 from warplens.model.quality import notes_of
 from warplens.model.table import Table
@@ -38,12 +36,11 @@ def answer_of_trace(
     quality = tables["quality"].frame
     warnings, told = notes_of(tables["quality"])
     notes = list(told)
-    saved = _savings(clock, bounds, findings) if clock is not None and bounds is not None else ()
+    saved = at_most_ms(clock, bounds) if clock is not None and bounds is not None else {}
     said = verdict(clock, parts, bounds, saved, quality["code"].to_list(), captured, bool(len(tables["timeline"])))
     sure = ESTIMATED if clock is not None and clock.source == ESTIMATED else SIMULATED
     if clock is not None and clock.source == RECORDED and clock.reason and said.certainty != CANNOT_TELL:
         notes.append(f"the step is as recorded: {clock.reason}")
-    answered_findings = (answered(each, clock, sure, _bound_of(each, saved, clock)) for each in ranked(findings))
     return Answer(
         kind="trace",
         opened=opened,
@@ -52,32 +49,12 @@ def answer_of_trace(
         bound=said.bound,
         clock=clock,
         parts=tuple(parts),
-        savings=saved,
-        findings=tuple(answered_findings),
+        savings=tuple(Saving(of, ms) for of, ms in saved.items()),
+        findings=tuple(answered(finding, clock, sure) for finding in ranked(findings)),
         warnings=warnings,
         limits=tuple(notes),
         next=tuple(f"warplens {command}" for command in _commands(quote(source), clock, parts, findings, tables)),
     )
-
-
-def _savings(clock: Clock, bounds: StepBounds, findings: Sequence[Finding]) -> tuple[Saving, ...]:
-    """A graph spares the GPU's pauses besides the host's time: the bound holds for that too."""
-    launched = [finding.gain_ms for finding in findings if _spares_host(finding)]
-    saved = savings(clock, bounds)
-    most_ms = min(clock.high_ms, max([*(saving.at_most_ms for saving in saved if saving.of == HOST), *launched]))
-    return tuple(replace(saving, at_most_ms=most_ms) if saving.of == HOST else saving for saving in saved)
-
-
-def _spares_host(finding: Finding) -> bool:
-    return any(isinstance(edit, CaptureGraph) for edit in finding.edits)
-
-
-def _bound_of(finding: Finding, saved: Sequence[Saving], clock: Clock | None) -> float:
-    """The most that any change of its kind could save."""
-    if clock is None:
-        return float("inf")
-    host = [saving.at_most_ms for saving in saved if saving.of == HOST]
-    return host[0] if host and _spares_host(finding) else clock.high_ms
 
 
 def _commands(

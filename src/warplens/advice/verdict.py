@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, limits, savings_ms
+from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, limits
 from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, LIMIT_PERCENT
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.breakdown import (
@@ -17,7 +17,7 @@ from warplens.analyses.graph.breakdown import (
     IDLE,
 )
 from warplens.analyses.graph.host_work import NO_NAME
-from warplens.model.answer import CANNOT_TELL, SIMULATED, Part, Saving
+from warplens.model.answer import CANNOT_TELL, SIMULATED, Part
 from warplens.model.clock import ESTIMATED, MEASURED, Clock
 from warplens_run.base.units import listed
 
@@ -62,7 +62,7 @@ def verdict(
     clock: Clock | None,
     parts: Sequence[Part],
     bounds: StepBounds | None,
-    saved: Sequence[Saving],
+    saved: Mapping[str, float],
     quality: Collection[str],
     captured: float = 0.0,
     has_events: bool = False,
@@ -75,7 +75,7 @@ def verdict(
         return Verdict(CAPTURED.format(share=100 * captured), MEASURED)
     if bounds is None:
         return _as_recorded(clock, parts)
-    text = _by_bounds(clock, parts, bounds, {saving.of: saving.at_most_ms for saving in saved})
+    text = _by_bounds(clock, parts, bounds, saved)
     if text.startswith("Cannot tell"):
         return Verdict(text, CANNOT_TELL, "Close: GPU and host")
     certainty = ESTIMATED if clock.source == ESTIMATED else SIMULATED
@@ -93,16 +93,7 @@ def bound_name(limiting: Sequence[str]) -> str:
     return f"Mixed, {listed([f'{part}-' for part in limiting[:-1]] + [f'{limiting[-1]}-bound'])}"
 
 
-def savings(clock: Clock, bounds: StepBounds) -> tuple[Saving, ...]:
-    """What each would save at most, the most first; of the host, of the longest step that fits."""
-    saved = savings_ms(bounds)
-    saved[HOST] = max(saved[HOST], bounds.fast_host_saves.high_ms, clock.high_ms - bounds.fast_host_ms)
-    saved[GPU] = max(saved[GPU], bounds.fast_gpu_saves.high_ms)
-    saved[COMMUNICATION] = max(saved[COMMUNICATION], bounds.free_communication_saves.high_ms)
-    return tuple(Saving(of, max(0.0, ms)) for of, ms in saved.items())
-
-
-def _by_bounds(clock: Clock, parts: Sequence[Part], bounds: StepBounds, saved: dict[str, float]) -> str:
+def _by_bounds(clock: Clock, parts: Sequence[Part], bounds: StepBounds, saved: Mapping[str, float]) -> str:
     """`Host-bound. Removing all host time would save up to 26.7 ms of 39.6 (31 to 52, estimated).`"""
     earlier_ms = sum(part.time_ms for part in parts if part.cause == "earlier work")
     if 2 * earlier_ms > clock.step_ms:
@@ -134,7 +125,7 @@ def _by_bounds(clock: Clock, parts: Sequence[Part], bounds: StepBounds, saved: d
     return f"{name}. {_removing(clock, limiting, saved)}."
 
 
-def _removing(clock: Clock, limiting: Sequence[str], saved: dict[str, float]) -> str:
+def _removing(clock: Clock, limiting: Sequence[str], saved: Mapping[str, float]) -> str:
     """The first of several with the step."""
     first, *others = limiting
     text = f"Removing {REMOVING[first]} would save up to {_at_most(clock, saved[first])}"

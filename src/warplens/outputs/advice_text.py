@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from warplens.model.finding import gain_text
 from warplens.outputs.terminal import TableText
 from warplens_run.base.printable import clean, encodable
 from warplens_run.base.text import fold
-from warplens_run.base.units import format_bytes, format_count, format_ms
+from warplens_run.base.units import format_count, format_ms
 
 if TYPE_CHECKING:
+    from warplens.model.clock import Clock
     from warplens.model.finding import Evidence, Finding
 
 Line = tuple[str, str]
@@ -20,25 +22,6 @@ MAX_ROWS = 4
 
 
 APART = "These save GPU time, not step time, while the host is the limit:"
-
-
-def gain_text(finding: Finding, *, per_step: bool) -> str:
-    """`≤ 1.2 ms per step (3.4 %), between 0.9 ms and 1.3 ms`; empty without a gain."""
-    of = " per step" if per_step else ""
-    if finding.saves_only_gpu_time:
-        return f"{format_ms(finding.gpu_gain_ms)} of GPU time{of}; {format_ms(finding.gain_ms)} of the step"
-    if finding.gain_ms <= 0:
-        return f"{'≤ ' * finding.bound}{format_bytes(finding.gain_bytes)} of memory" if finding.gain_bytes else ""
-    bound = "≤ " if finding.bound else ""
-    return f"{bound}{format_ms(finding.gain_ms)}{of} ({finding.gain_percent:.1f} %){_interval(finding)}"
-
-
-def _interval(finding: Finding) -> str:
-    """Between what the gain is expected; nothing for a bound, and where that is not known or as good as one value."""
-    low, high = format_ms(finding.gain_low_ms), format_ms(finding.gain_high_ms)
-    if finding.bound or finding.gain_high_ms <= 0 or low == high:
-        return ""
-    return f", between {low} and {high}"
 
 
 @dataclass(frozen=True)
@@ -52,8 +35,8 @@ class AdviceScope:
     """What this trace does not record, so that rules cannot fire."""
     shares_of: str = ""
     """What every share of the time is a share of."""
-    plain_step_ms: float = 0.0
-    """What gains are shares of, where the step could be simulated; else 0."""
+    clock: Clock | None = None
+    """The step that gains are of; None where they are of something else."""
     furthest: str = ""
     """The op that loses most time, for where there are no findings."""
 
@@ -70,7 +53,7 @@ def render_advice(findings: Sequence[Finding], scope: AdviceScope, *, width: int
             lines += [("", "none"), *((line, "none") for line in fold(APART, max(20, width)))]
         title = clean(f"{number}. {finding.code}  {finding.title}")
         lines += [("", "none"), *((line, "bold") for line in _hanging(title, width, INDENT))]
-        gain = gain_text(finding, per_step=scope.per_step)
+        gain = _gain(finding, scope)
         parts = (("gain", gain), ("where", finding.place), ("why", finding.evidence), ("do", finding.advice),
                  ("proof", finding.proof))  # fmt: skip
         for label, text in parts:
@@ -102,11 +85,19 @@ def _ending(findings: Sequence[Finding], scope: AdviceScope, width: int) -> list
 
 def _shares(scope: AdviceScope) -> str:
     shares = f"Shares are of {scope.shares_of}. " if scope.shares_of else ""
-    if not scope.plain_step_ms:
+    clock = scope.clock
+    if clock is None:
         return shares
-    whole = "a step" if scope.per_step else "the run"
-    gains = f"Gains are of {whole} without the profiler, simulated: {format_ms(scope.plain_step_ms)}. "
+    gains = f"Gains are of one {clock.whole}: {clock.amount} ({clock.source}). "
     return f"{gains}{shares.replace('Shares', 'Other shares')}"
+
+
+def _gain(finding: Finding, scope: AdviceScope) -> str:
+    """`≤ 1.2 ms per step (3.4 %)`, `1.1 ms (0.9 to 1.3) per step (3.1 %)`; empty without a gain."""
+    text = gain_text(finding, scope.clock)
+    if finding.saves_only_gpu_time or finding.gain_ms <= 0:
+        return text
+    return f"{text}{' per step' * scope.per_step} ({finding.gain_percent:.1f} %)"
 
 
 def _paragraph(label: str, text: str, width: int) -> list[Line]:

@@ -130,8 +130,9 @@ class Profile(TablesOnDemand):
         from warplens.advice import find
 
         findings = find(
-            self._advice_tables(), self.min_gain_percent, self.trace.meta.format, self.model_of_gains, self.bounds
-        )
+            self._advice_tables(), self.min_gain_percent, self.trace.meta.format, self.model_of_gains, self.bounds,
+            self.clock,
+        )  # fmt: skip
         findings += self._memory_findings()
         if self.workspace.proof is None:
             return findings
