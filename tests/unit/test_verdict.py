@@ -12,10 +12,13 @@ import pytest
 import warplens
 from finding_traces import ALL_REDUCE, GEMM
 from support import SHARED, Opened, annotation, kernel, launch, op
-from warplens.advice.limits import limits
+from warplens.advice.limits import at_most_ms, limits
 from warplens.advice.thresholds import LIMIT_PERCENT, LIMIT_SHARE
+from warplens.advice.verdict import verdict as verdict_of
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.simulating import simulate
+from warplens.model.answer import Part
+from warplens.model.clock import Clock
 from warplens.model.idle_causes import largest_cause
 from warplens.outputs.summary import render_summary
 
@@ -46,13 +49,17 @@ def saving(gpu: float = 0, host: float = 0, communication: float = 0, streams: f
 
 def test_where_the_gpu_waits_for_the_host_the_step_is_host_bound(opened: Opened) -> None:
     verdict = opened(repeated(host=10_000, gpu=2000)).verdict()
-    assert verdict == "Host-bound. Removing all host time would save up to 8.0 of 10.0 ms a step (recorded)."
+    assert verdict == (
+        "Host-bound: unrecorded work of the host takes 8.0 ms. "
+        "Removing all host time would save up to 8.0 of 10.0 ms a step (recorded)."
+    )
 
 
 def test_a_busy_gpu_does_not_make_a_step_gpu_bound_that_the_host_limits(opened: Opened) -> None:
-    """The GPU is busy 62 % of the time, and a faster one wins nothing."""
+    """The GPU is busy 62 % of the time, and a faster one wins nothing; its work is the first row of the table."""
     verdict = opened(repeated(host=10_000, gpu=6200)).verdict()
-    assert verdict.startswith("Host-bound. Removing all host time would save up to 3.8 of 10.0 ms")
+    named = "GEMM takes 6.2 ms, unrecorded work of the host 3.8 ms"
+    assert verdict.startswith(f"Host-bound: {named}. Removing all host time would save up to 3.8 of 10.0 ms")
 
 
 def test_where_the_host_runs_ahead_the_step_is_gpu_bound(opened: Opened) -> None:
@@ -64,14 +71,16 @@ def test_where_the_host_runs_ahead_the_step_is_gpu_bound(opened: Opened) -> None
 
 def test_where_each_waits_for_the_other_the_verdict_names_both(opened: Opened) -> None:
     name, _, savings = opened(repeated(host=5000, gpu=5000, sync=True)).verdict().partition(". ")
-    assert name in ("Mixed, GPU- and host-bound", "Mixed, host- and GPU-bound")
+    bound, _, named = name.partition(": ")
+    assert bound in ("Mixed, GPU- and host-bound", "Mixed, host- and GPU-bound") and "takes" in named
     assert "all GPU time" in savings and "all host time" in savings and savings.count("up to 5.0 ") == 2
 
 
 def test_communication_that_the_step_waits_for_is_the_limit(opened: Opened) -> None:
     verdict = opened(repeated(host=2000, gpu=10_000, name=ALL_REDUCE)).verdict()
     assert verdict == (
-        "Communication-bound. Removing all communication would save up to 8.0 of 10.0 ms a step (recorded)."
+        "Communication-bound: exposed communication takes 10.0 ms. "
+        "Removing all communication would save up to 8.0 of 10.0 ms a step (recorded)."
     )
 
 
@@ -219,3 +228,34 @@ def test_where_recording_costs_nothing_or_nothing_is_known_quality_has_no_note(o
         "",
     )
     assert opened(slowed()).corrected().plain_step is None
+
+
+@pytest.mark.parametrize(
+    ("limiting", "first", "text"),
+    [
+        ("gpu", Part("exposed copies", "memcpy HtoD", 60, 60), "GPU-bound. Exposed memcpy HtoD takes 60.0 of 100.0 ms"),
+        ("gpu", Part("after the last kernel", "synchronisation", 60, 60),
+         "GPU-bound. Synchronisation after the last kernel takes 60.0 of 100.0 ms a step (measured), GEMM 25.0 ms; "),
+        ("host", Part("GPU idle", "launch latency", 60, 60), "Host-bound: launch latency takes 60.0 ms. "),
+        ("host", Part("exposed communication", "Communication", 60, 60),
+         "Host-bound: exposed communication takes 60.0 ms, forward (a.py:1 f) 15.0 ms. "),
+        ("communication", Part("GPU idle", "not recorded", 60, 60),
+         "Communication-bound: idle time of unrecorded cause takes 60.0 ms. "),
+    ],
+)  # fmt: skip
+def test_the_part_that_the_verdict_names_is_the_first_row_of_the_table(limiting: str, first: Part, text: str) -> None:
+    clock = Clock(100.0, 100.0, 100.0, "measured", 120.0)
+    parts = [Part("GPU busy", "GEMM", 25, 25), Part("GPU idle", "host: forward", 15, 15, "a.py:1 f"), first]
+    bounds = saving(**{limiting: 50.0})
+    said = verdict_of(clock, parts, bounds, at_most_ms(clock, bounds), ())
+    assert said.text.startswith(text)
+    assert said.bound == {"gpu": "GPU-bound", "host": "Host-bound", "communication": "Communication-bound"}[limiting]
+
+
+def test_every_limit_of_a_mixed_step_is_said_with_what_it_saves() -> None:
+    clock, bounds = Clock(100.0, 100.0, 100.0, "measured", 120.0), saving(communication=50, host=40)
+    said = verdict_of(
+        clock, [Part("exposed communication", "Communication", 60, 60)], bounds, at_most_ms(clock, bounds), ()
+    )
+    assert said.text.endswith("Removing all communication would save up to 50.0 of 100.0 ms a step (measured), "
+                              "all host time up to 40.0 ms.")  # fmt: skip
