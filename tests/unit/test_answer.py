@@ -16,6 +16,8 @@ from warplens.cli.explaining.topics import TOPICS
 from warplens.cli.traces.advise import advice_text
 from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer
 from warplens.model.clock import SOURCES
+from warplens.outputs.answer_text import finding_text, part_text, step_text
+from warplens.outputs.markdown import escape, markdown_bytes
 from warplens.outputs.summary import render_summary
 
 SAMPLES = ROOT / "samples"
@@ -44,6 +46,18 @@ def test_every_kind_has_an_answer_and_its_outputs_have_the_same(
     assert len(written["findings"]) == len(answer.findings)
     assert answer.verdict[:40] in text
     assert answer.verdict.split()[0] in (tmp_path / "x.md").read_text()
+
+
+def test_markdown_has_the_whole_answer() -> None:
+    opened = warplens.open(SAMPLES / "kineto" / "gpt2_train_compiled.json.gz")
+    assert isinstance(opened, warplens.Profile)
+    answer, page = opened.answer(), markdown_bytes(opened.document()).decode()
+    assert answer.clock is not None and answer.limits
+    texts = [answer.verdict, step_text(answer.clock), *answer.warnings, *answer.limits]
+    texts += [finding_text(finding) for finding in answer.findings] + [part_text(part) for part in answer.parts]
+    for text in texts:
+        assert escape(text) in page
+    assert all(command in page for command in answer.next)
 
 
 def test_a_comparison_has_an_answer_too() -> None:

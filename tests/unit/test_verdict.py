@@ -182,11 +182,6 @@ def step_line(profile: warplens.Profile) -> str:
     return line
 
 
-def step_note(profile: warplens.Profile) -> str:
-    (note,) = [row["message"] for row in profile.table("quality").to_dicts() if row["code"] == "plain_step"] or [""]
-    return str(note)
-
-
 def slowed(count: int = 5) -> list[Event]:
     """Steps of 10 ms with many short ops: recording them takes part of that."""
     steps = repeated(host=10_000, gpu=2000, count=count)
@@ -194,40 +189,39 @@ def slowed(count: int = 5) -> list[Event]:
     return steps + [event for at in calls for event in (op("aten::t", at, 3), op("aten::view", at + 1, 1))]
 
 
-def test_summary_and_quality_show_the_plain_and_the_recorded_step_and_where_the_former_is_from(opened: Opened) -> None:
+def test_the_summary_shows_the_unprofiled_and_the_recorded_step_and_where_the_former_is_from(opened: Opened) -> None:
     estimated, given = opened(slowed()), opened(slowed(), step_ms=9.0)
-    assert estimated.plain_step is not None and estimated.clock is not None
-    plain = f"{estimated.plain_step.plain_ms:.1f} ms"
+    assert estimated.clock is not None
     assert (
         step_line(estimated)
         == f"step      {estimated.clock.amount} (estimated) · 10.0 ms recorded · 5 steps · {estimated.clock.hint}"
     )
-    assert step_note(estimated) == (
-        f"a step takes {plain} without the profiler (estimated from recorded ops), 10.0 ms recorded"
-    )
     assert step_line(given) == "step      9.0 ms (given) · 10.0 ms recorded · 5 steps"
-    assert step_note(given) == "a step takes 9.0 ms without the profiler (given), 10.0 ms recorded"
 
 
-def test_the_plain_step_of_a_bundle_is_the_measured_one(opened: Opened) -> None:
+def test_the_step_of_a_bundle_is_the_measured_one(opened: Opened) -> None:
     trace = opened(slowed()).trace
     meta = msgspec.structs.replace(trace.meta, plain_step_ns=8.5e6)
     profile = warplens.Profile(replace(trace, meta=meta))
     assert step_line(profile) == "step      8.5 ms (measured) · 10.0 ms recorded · 5 steps"
-    assert step_note(profile) == "a step takes 8.5 ms without the profiler (measured in the bundle), 10.0 ms recorded"
     assert "8.5 ms a step (measured)" in profile.verdict()
 
 
-def test_where_recording_costs_nothing_or_nothing_is_known_quality_has_no_note(opened: Opened) -> None:
-    idle = opened(repeated(host=10_000, gpu=2000))
-    assert (step_line(idle), step_note(idle)) == ("step      10.0 ms (recorded) · 20 steps", "")
+def test_where_recording_costs_nothing_or_nothing_is_known_the_step_is_as_recorded(opened: Opened) -> None:
+    assert step_line(opened(repeated(host=10_000, gpu=2000))) == "step      10.0 ms (recorded) · 20 steps"
     without_launches = opened([kernel(GEMM, 0, 10)])
-    assert (without_launches.plain_step, step_line(without_launches), step_note(without_launches)) == (
-        None,
-        "run       10.0 µs (recorded)",
-        "",
-    )
+    assert (without_launches.plain_step, step_line(without_launches)) == (None, "run       10.0 µs (recorded)")
     assert opened(slowed()).corrected().plain_step is None
+
+
+def test_a_step_time_that_no_cost_of_recording_explains_is_said_to_be_unused(opened: Opened) -> None:
+    unusable, usable = opened(slowed(), step_ms=1.0), opened(slowed(), step_ms=9.0)
+    text = "the given step time (1.000 ms) is not used: no cost of recording makes the recorded steps take it"
+    assert text in unusable.answer().warnings
+    assert "step_time_unused" in unusable.table("quality").frame["code"]
+    assert "step_time_unused" not in usable.table("quality").frame["code"]
+    without_launches = opened([kernel(GEMM, 0, 10)], step_ms=1.0)
+    assert text in without_launches.answer().warnings
 
 
 @pytest.mark.parametrize(

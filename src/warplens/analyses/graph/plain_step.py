@@ -45,13 +45,6 @@ class PlainStep(msgspec.Struct, frozen=True):
         return f"{self._plain} plain{estimated}, {self._recorded} recorded{self._left_out}"
 
     @property
-    def note(self) -> str:
-        """The same as a sentence, with how the plain time is known."""
-        whole = "a step" if self.is_step else "the run"
-        plain = f"{self._plain} without the profiler ({self.origin})"
-        return f"{whole} takes {plain}, {self._recorded} recorded{self._left_out}"
-
-    @property
     def _left_out(self) -> str:
         waits = format_short_ms(self.left_out_ms, self.recorded_ms)
         return f"; not counted: {waits} of waits for work from before it" if self.left_out_ms else ""

@@ -56,8 +56,9 @@ def gains_base(clock: Clock) -> str:
 
 
 def _times(answer: Answer, clock: Clock) -> Iterator[Tile]:
-    recorded = f"{clock.source} · {clock.of_step(clock.recorded_ms)} recorded"
-    yield Tile(clock.whole.capitalize(), clock.amount, recorded, SOURCES[clock.source], "step_time")
+    recorded = clock.of_step(clock.recorded_ms)
+    source = clock.source if recorded == clock.of_step(clock.step_ms) else f"{clock.source} · {recorded} recorded"
+    yield Tile(clock.whole.capitalize(), clock.amount, source, SOURCES[clock.source], "step_time")
     if answer.savings and answer.bound:
         savings = " · ".join(f"{saving.of} {_saving(clock, saving.at_most_ms)}" for saving in answer.savings[:2])
         yield Tile("Bound", answer.bound, savings, BOUND, "bounds")
