@@ -134,6 +134,16 @@ def test_explain_knows_what_the_answer_prints(answer: Answer) -> None:
         assert any(line for topic in TOPICS for line in topic(word)), word
 
 
+def test_the_verdict_has_its_word_of_certainty(answer: Answer) -> None:
+    assert answer.certainty in answer.verdict.lower() or answer.certainty == CANNOT_TELL
+    assert not re.search(r"\((recorded|given)\)", answer.verdict)
+
+
+@pytest.mark.parametrize("path", ["proton/scopes.hatchet.gz", "replay/gpt2_compiled.result.json.gz"])
+def test_sums_and_replays_say_that_they_are_measured(path: str) -> None:
+    assert "(measured)" in warplens.open(SAMPLES / path).verdict()
+
+
 def test_what_cannot_be_told_says_so_in_the_verdict(answer: Answer) -> None:
     if answer.certainty == CANNOT_TELL:
         assert "annot tell" in answer.verdict or answer.clock is None

@@ -136,7 +136,7 @@ def test_the_verdict_begins_with_what_is_served(opened: Opened) -> None:
     assert verdict.startswith(
         "Decode: 32 requests, 160,000 tokens/s, 200.0 µs a pass; prefill: 1 request, 975,238 tokens/s"
     )
-    assert verdict.endswith(", as recorded. GPU-bound. GEMM takes 98.9 of 200.0 µs a pass (recorded).")
+    assert verdict.endswith(", as recorded. GPU-bound. GEMM takes 98.9 of 200.0 µs a pass (measured).")
 
 
 def test_the_verdict_of_a_served_model_has_the_pass_as_its_only_base() -> None:

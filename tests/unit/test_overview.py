@@ -80,7 +80,7 @@ def test_without_launches_only_what_was_recorded_is_told(opened: Opened) -> None
     profile = opened([kernel(GEMM, 100 * at, 50) for at in range(4)])
     assert labels(profile) == ["Run", "GPU busy"]
     assert profile.clock is not None and profile.fix_subsets() is None
-    assert gains_base(profile.clock) == "Gains are of one run: 350.0 µs (recorded)."
+    assert gains_base(profile.clock) == "Gains are of one run: 350.0 µs (measured, as recorded)."
 
 
 def test_without_gpu_work_there_are_no_tiles(opened: Opened) -> None:
@@ -161,7 +161,7 @@ def test_a_given_step_time_is_the_plain_one(opened: Opened) -> None:
     assert profile.clock is not None and (profile.clock.step_ms, profile.clock.source) == (pytest.approx(0.9), "given")
     assert overview.mfu_percent == pytest.approx(100 * 2 * SIZE**3 / 0.9e-3 / PEAK)
     (step, bound, busy, *_) = page_tiles(profile.document(), overview)
-    assert (step.value, step.note) == ("900.0 µs", "given · 1,000.0 µs recorded")
+    assert (step.value, step.note) == ("900.0 µs", "measured, given · 1,000.0 µs recorded")
     assert (bound.value, bound.note) == ("Host-bound", "host ≤ 519.0 µs · GPU nothing")
     assert (busy.value, busy.note) == ("44.4 %", "400.0 µs of the step")
 

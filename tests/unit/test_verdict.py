@@ -51,8 +51,17 @@ def test_where_the_gpu_waits_for_the_host_the_step_is_host_bound(opened: Opened)
     verdict = opened(repeated(host=10_000, gpu=2000)).verdict()
     assert verdict == (
         "Host-bound: unrecorded work of the host takes 8.0 ms. "
-        "Removing all host time would save up to 8.0 of 10.0 ms a step (recorded)."
+        "Removing all host time would save up to 8.0 of 10.0 ms a step (simulated)."
     )
+
+
+def test_host_time_without_a_name_is_said_where_it_is_large(opened: Opened) -> None:
+    """Between its calls nothing of the host is recorded."""
+    bare = opened(repeated(host=10_000, gpu=2000)).answer()
+    (limit,) = [text for text in bare.limits if text.startswith("what the host does in ")]
+    assert limit == "what the host does in 80 % of the time is not recorded: record Python stacks (with_stack=True)"
+    busy = opened(repeated(host=10_000, gpu=9500)).answer()
+    assert not any(text.startswith("what the host does in ") for text in busy.limits)
 
 
 def test_a_busy_gpu_does_not_make_a_step_gpu_bound_that_the_host_limits(opened: Opened) -> None:
@@ -65,7 +74,8 @@ def test_a_busy_gpu_does_not_make_a_step_gpu_bound_that_the_host_limits(opened: 
 def test_where_the_host_runs_ahead_the_step_is_gpu_bound(opened: Opened) -> None:
     verdict = opened(repeated(host=2000, gpu=10_000)).verdict()
     assert (
-        verdict == "GPU-bound. GEMM takes 10.0 of 10.0 ms a step (recorded); removing all host time would save nothing."
+        verdict
+        == "GPU-bound. GEMM takes 10.0 of 10.0 ms a step (simulated); removing all host time would save nothing."
     )
 
 
@@ -80,7 +90,7 @@ def test_communication_that_the_step_waits_for_is_the_limit(opened: Opened) -> N
     verdict = opened(repeated(host=2000, gpu=10_000, name=ALL_REDUCE)).verdict()
     assert verdict == (
         "Communication-bound: exposed communication takes 10.0 ms. "
-        "Removing all communication would save up to 8.0 of 10.0 ms a step (recorded)."
+        "Removing all communication would save up to 8.0 of 10.0 ms a step (simulated)."
     )
 
 
@@ -91,7 +101,7 @@ def test_where_host_and_gpu_take_equally_long_neither_alone_wins(opened: Opened)
 
 def test_a_long_trace_without_steps_is_in_seconds(opened: Opened) -> None:
     events = [event for event in repeated(host=100_000, gpu=2000) if event["cat"] != "user_annotation"]
-    assert " of 1.90 s of the run (recorded)." in opened(events).verdict()
+    assert " of 1.90 s of the run (simulated)." in opened(events).verdict()
 
 
 @pytest.mark.parametrize(
@@ -120,7 +130,7 @@ def test_a_launch_that_waits_for_room_behind_unrecorded_work_is_the_gpus_time(op
         events.append(kernel(GEMM, 20_000 + 5000 * step, 4999, step + 1))
     verdict = opened([kernel(GEMM, 15_000, 4999), *events]).verdict()
     assert (
-        verdict == "GPU-bound. GEMM takes 5.0 of 5.0 ms a step (recorded); removing all host time would save nothing."
+        verdict == "GPU-bound. GEMM takes 5.0 of 5.0 ms a step (simulated); removing all host time would save nothing."
     )
 
 
@@ -129,11 +139,11 @@ def test_waits_for_work_from_before_the_recording_are_named_and_limit_nothing(op
     launches = [launch(10 * number, 5, number + 1) for number in range(20)]
     kernels = [kernel(GEMM, 5000 + 1001 * number, 1000, number + 1) for number in range(20)]
     assert opened([*launches, *kernels]).verdict() == (
-        "GPU-bound. GEMM takes 20.0 of 25.0 ms of the run (recorded); removing all host time would save nothing."
+        "GPU-bound. GEMM takes 20.0 of 25.0 ms of the run (simulated); removing all host time would save nothing."
     )
     late = [{**event, "ts": event["ts"] + 45_000} for event in kernels]
     assert opened([*launches, *late]).verdict() == (
-        "Mostly waiting. 49.8 of 70.0 ms of the run (recorded) are waits for work from before the recording."
+        "Mostly waiting. 49.8 of 70.0 ms of the run (simulated) are waits for work from before the recording."
     )
 
 
@@ -173,7 +183,7 @@ def test_the_small_gpt_is_host_bound_and_the_large_one_and_graphs_are_gpu_bound(
 def test_the_verdict_names_the_given_step_time(opened: Opened) -> None:
     """Also where the GPU is the limit, and no host makes the simulated step take that long."""
     verdict = opened(repeated(host=2000, gpu=10_000), step_ms=9.7).verdict()
-    assert verdict.startswith("GPU-bound. GEMM takes 9.7 of 9.7 ms a step (given)")
+    assert verdict.startswith("GPU-bound. GEMM takes 9.7 of 9.7 ms a step (simulated)")
 
 
 def step_line(profile: warplens.Profile) -> str:
@@ -196,7 +206,7 @@ def test_the_summary_shows_the_unprofiled_and_the_recorded_step_and_where_the_fo
         step_line(estimated)
         == f"step      {estimated.clock.amount} (estimated) · 10.0 ms recorded · 5 steps · {estimated.clock.hint}"
     )
-    assert step_line(given) == "step      9.0 ms (given) · 10.0 ms recorded · 5 steps"
+    assert step_line(given) == "step      9.0 ms (measured, given) · 10.0 ms recorded · 5 steps"
 
 
 def test_the_step_of_a_bundle_is_the_measured_one(opened: Opened) -> None:
@@ -204,13 +214,16 @@ def test_the_step_of_a_bundle_is_the_measured_one(opened: Opened) -> None:
     meta = msgspec.structs.replace(trace.meta, plain_step_ns=8.5e6)
     profile = warplens.Profile(replace(trace, meta=meta))
     assert step_line(profile) == "step      8.5 ms (measured) · 10.0 ms recorded · 5 steps"
-    assert "8.5 ms a step (measured)" in profile.verdict()
+    assert "8.5 ms a step (simulated)" in profile.verdict()
 
 
 def test_where_recording_costs_nothing_or_nothing_is_known_the_step_is_as_recorded(opened: Opened) -> None:
-    assert step_line(opened(repeated(host=10_000, gpu=2000))) == "step      10.0 ms (recorded) · 20 steps"
+    assert step_line(opened(repeated(host=10_000, gpu=2000))) == "step      10.0 ms (measured, as recorded) · 20 steps"
     without_launches = opened([kernel(GEMM, 0, 10)])
-    assert (without_launches.plain_step, step_line(without_launches)) == (None, "run       10.0 µs (recorded)")
+    assert (without_launches.plain_step, step_line(without_launches)) == (
+        None,
+        "run       10.0 µs (measured, as recorded)",
+    )
     assert opened(slowed()).corrected().plain_step is None
 
 
@@ -229,7 +242,7 @@ def test_a_step_time_that_no_cost_of_recording_explains_is_said_to_be_unused(ope
     [
         ("gpu", Part("exposed copies", "memcpy HtoD", 60, 60), "GPU-bound. Exposed memcpy HtoD takes 60.0 of 100.0 ms"),
         ("gpu", Part("after the last kernel", "synchronisation", 60, 60),
-         "GPU-bound. Synchronisation after the last kernel takes 60.0 of 100.0 ms a step (measured), GEMM 25.0 ms; "),
+         "GPU-bound. Synchronisation after the last kernel takes 60.0 of 100.0 ms a step (simulated), GEMM 25.0 ms; "),
         ("host", Part("GPU idle", "launch latency", 60, 60), "Host-bound: launch latency takes 60.0 ms. "),
         ("host", Part("exposed communication", "Communication", 60, 60),
          "Host-bound: exposed communication takes 60.0 ms, forward (a.py:1 f) 15.0 ms. "),
@@ -251,5 +264,5 @@ def test_every_limit_of_a_mixed_step_is_said_with_what_it_saves() -> None:
     said = verdict_of(
         clock, [Part("exposed communication", "Communication", 60, 60)], bounds, at_most_ms(clock, bounds), ()
     )
-    assert said.text.endswith("Removing all communication would save up to 50.0 of 100.0 ms a step (measured), "
+    assert said.text.endswith("Removing all communication would save up to 50.0 of 100.0 ms a step (simulated), "
                               "all host time up to 40.0 ms.")  # fmt: skip

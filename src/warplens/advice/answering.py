@@ -10,6 +10,7 @@ from warplens.advice.limits import at_most_ms
 from warplens.advice.serving_verdict import serving_sentence
 from warplens.advice.verdict import verdict
 from warplens.analyses.graph.bounds import StepBounds
+from warplens.analyses.graph.host_work import NO_NAME
 from warplens.model.answer import CANNOT_TELL, SIMULATED, Answer, Part, Saving
 from warplens.model.clock import ESTIMATED, RECORDED, Clock
 from warplens.model.finding import Finding, answered, ranked
@@ -18,6 +19,8 @@ from warplens.model.table import Table
 
 NO_SHAPES: Final = ("no_shapes", "no_op_shapes")
 IDLE_PERCENT: Final = 10.0
+NAMELESS_PERCENT: Final = 10.0
+"""Of the step: as much host time without a name is said."""
 
 
 def answer_of_trace(
@@ -35,7 +38,7 @@ def answer_of_trace(
     which graphs are captured."""
     quality = tables["quality"].frame
     warnings, told = notes_of(tables["quality"])
-    notes = list(told)
+    notes = [*_without_name(parts, quality["code"].to_list()), *told]
     saved = at_most_ms(clock, bounds) if clock is not None and bounds is not None else {}
     said = verdict(clock, parts, bounds, saved, quality["code"].to_list(), captured, bool(len(tables["timeline"])))
     sure = ESTIMATED if clock is not None and clock.source == ESTIMATED else SIMULATED
@@ -55,6 +58,15 @@ def answer_of_trace(
         limits=tuple(notes),
         next=tuple(f"warplens {command}" for command in _commands(quote(source), clock, parts, findings, tables)),
     )
+
+
+def _without_name(parts: Sequence[Part], codes: Sequence[str]) -> list[str]:
+    """What the host does is a part of the step that may be larger than those that have a name."""
+    percent = sum(part.percent for part in parts if part.cause == f"host: {NO_NAME}")
+    if percent < NAMELESS_PERCENT:
+        return []
+    more = "record Python stacks (with_stack=True)" if "no_stacks" in codes else "no module, line, op or call is there"
+    return [f"what the host does in {percent:.0f} % of the time is not recorded: {more}"]
 
 
 def _commands(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, limits
@@ -32,11 +33,12 @@ HOST_SIDE: Final = (BEFORE, IDLE, AFTER)
 GPU_SIDE: Final = (BUSY, EXPOSED_COPIES)
 SIDES: Final = {GPU: GPU_SIDE, HOST: HOST_SIDE, COMMUNICATION: (EXPOSED_COMMUNICATION,)}
 """The parts of a step that are of what limits it."""
+CPU_ONLY: Final = "CPU only: this trace has no GPU work (measured)."
 NO_DURATIONS: Final = "Cannot tell: every GPU event of this trace lasts 0 ns."
 CAPTURED_SHARE: Final = 0.5
 """A recording that is mostly the capture of graphs is a capture."""
 CAPTURED: Final = (
-    "A capture of CUDA or HIP graphs, which takes {share:.0f} % of the recording. "
+    "A capture of CUDA or HIP graphs, which takes {share:.0f} % of the recording (measured). "
     "Record their replay to see where the time of a step goes."
 )
 NAMED_SHARE: Final = 0.05
@@ -45,10 +47,11 @@ NAMED_SHARE: Final = 0.05
 WITHOUT_GPU: Final = {
     "truncated": "Cannot tell: no GPU work in the readable part of this trace.",
     "damaged": "Cannot tell: no GPU work in the readable part of this trace.",
-    "regions_only": "Regions inside kernels, warp by warp: the table regions has their times; no GPU time is recorded.",
+    "regions_only": "Regions inside kernels, warp by warp: the table regions has their times (measured); no GPU time "
+    "is recorded.",
     "chrome": "Cannot tell: nothing in this Chrome trace is named after a GPU.",
-    "other_accelerator": "No GPU work: this trace is of another accelerator, and only its host side is reported.",
-    "counters_only": "Hardware counters of kernels, but no times of GPU work: the table counters has them by kernel.",
+    "other_accelerator": "No GPU work (measured): this is of another accelerator; only its host side is reported.",
+    "counters_only": "Hardware counters of kernels (measured), but no times of GPU work: the table counters has them.",
     "launches_only": "Cannot tell: this trace has only the host side of a program that uses a GPU.",
     "no_cuda": "Cannot tell: this trace has only ranges of the host.",
 }
@@ -74,15 +77,17 @@ def verdict(
     """`saved`: what the bounds allow at most; `quality`: the codes of what the trace lacks; `captured`: the share of
     the recording in which graphs are captured; `has_events`: whether there are GPU events, if of no length."""
     if clock is None:
-        return Verdict(_without_gpu(quality, has_events), CANNOT_TELL)
+        return _without_gpu(quality, has_events)
     if captured >= CAPTURED_SHARE:
         return Verdict(CAPTURED.format(share=100 * captured), MEASURED)
+    # What is concluded is as sure as its certainty says, of whichever step.
+    certainty = ESTIMATED if clock.source == ESTIMATED else SIMULATED if bounds is not None else clock.certainty
+    clock = replace(clock, source=certainty)
     if bounds is None:
         return _as_recorded(clock, parts)
     text = _by_bounds(clock, parts, bounds, saved)
     if text.startswith("Cannot tell"):
         return Verdict(text, CANNOT_TELL, "Close: GPU and host")
-    certainty = ESTIMATED if clock.source == ESTIMATED else SIMULATED
     return Verdict(text, certainty, text.partition(".")[0].partition(":")[0])
 
 
@@ -208,10 +213,9 @@ def _called(part: Part) -> str:
     return with_place if part.part == IDLE or cause != part.cause else f"{with_place} {part.part}"
 
 
-def _without_gpu(codes: Collection[str], has_events: bool) -> str:
+def _without_gpu(codes: Collection[str], has_events: bool) -> Verdict:
     """Not the same: a run without a GPU, one whose GPU was not recorded, a file whose rest is lost, and one whose kinds
     are guessed."""
-    for wanted, text in WITHOUT_GPU.items():
-        if wanted in codes:
-            return text
-    return NO_DURATIONS if has_events else "CPU only: this trace has no GPU work."
+    known = [text for wanted, text in WITHOUT_GPU.items() if wanted in codes]
+    text = next(iter(known), NO_DURATIONS if has_events else CPU_ONLY)
+    return Verdict(text, CANNOT_TELL if text.startswith("Cannot tell") else MEASURED)

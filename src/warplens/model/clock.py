@@ -47,6 +47,11 @@ class Clock:
         return ESTIMATED if self.source == ESTIMATED else MEASURED
 
     @property
+    def known(self) -> str:
+        """The same with where it is from: `measured, given`."""
+        return {GIVEN: f"{MEASURED}, {GIVEN}", RECORDED: f"{MEASURED}, as {RECORDED}"}.get(self.source, self.source)
+
+    @property
     def hint(self) -> str:
         """What would make it narrower."""
         return f"--step-time T, with a measured {self.whole}, narrows it" if self.is_wide else ""
@@ -60,7 +65,7 @@ class Clock:
     def sure(self) -> str:
         """How sure it is, with the interval where that is seen: `31 to 52, estimated`."""
         seen = {self.of_step(ms) for ms in (self.low_ms, self.high_ms)}
-        return f"{self.interval}, {self.source}" if len(seen) > 1 else self.source
+        return f"{self.interval}, {self.known}" if len(seen) > 1 else self.known
 
     @property
     def amount(self) -> str:

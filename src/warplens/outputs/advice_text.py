@@ -88,16 +88,16 @@ def _shares(scope: AdviceScope) -> str:
     clock = scope.clock
     if clock is None:
         return shares
-    gains = f"Gains are of one {clock.whole}: {clock.amount} ({clock.source}). "
+    gains = f"Gains are of one {clock.whole}: {clock.amount} ({clock.known}). "
     return f"{gains}{shares.replace('Shares', 'Other shares')}"
 
 
 def _gain(finding: Finding, scope: AdviceScope) -> str:
-    """`≤ 1.2 ms per step (3.4 %)`, `1.1 ms (0.9 to 1.3) per step (3.1 %)`; empty without a gain."""
+    """`≤ 1.2 ms per step, 3.4 %`, `1.1 ms (0.9 to 1.3) per step, 3.1 %`; empty without a gain."""
     text = gain_text(finding, scope.clock)
     if finding.saves_only_gpu_time or finding.gain_ms <= 0:
         return text
-    return f"{text}{' per step' * scope.per_step} ({finding.gain_percent:.1f} %)"
+    return f"{text}{' per step' * scope.per_step}, {finding.gain_percent:.1f} %"
 
 
 def _paragraph(label: str, text: str, width: int) -> list[Line]:

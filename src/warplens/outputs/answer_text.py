@@ -9,7 +9,7 @@ from warplens_run.base.units import plural
 
 def step_text(clock: Clock) -> str:
     """`9.6 to 13.7 ms (estimated) · 18.7 ms recorded · 3 steps · --step-time T, …`."""
-    parts = [f"{clock.amount} ({clock.source if clock.is_wide else clock.sure})"]
+    parts = [f"{clock.amount} ({clock.known if clock.is_wide else clock.sure})"]
     if clock.of_step(clock.recorded_ms) != clock.of_step(clock.step_ms):
         parts.append(f"{clock.of_step(clock.recorded_ms)} recorded")
     if clock.steps:

@@ -52,12 +52,12 @@ def step_parts(answer: Answer) -> list[StepPart]:
 
 def gains_base(clock: Clock) -> str:
     """What percentages of gains are shares of."""
-    return f"Gains are of one {clock.whole}: {clock.amount} ({clock.source})."
+    return f"Gains are of one {clock.whole}: {clock.amount} ({clock.known})."
 
 
 def _times(answer: Answer, clock: Clock) -> Iterator[Tile]:
     recorded = clock.of_step(clock.recorded_ms)
-    source = clock.source if recorded == clock.of_step(clock.step_ms) else f"{clock.source} · {recorded} recorded"
+    source = clock.known if recorded == clock.of_step(clock.step_ms) else f"{clock.known} · {recorded} recorded"
     yield Tile(clock.whole.capitalize(), clock.amount, source, SOURCES[clock.source], "step_time")
     if answer.savings and answer.bound:
         savings = " · ".join(f"{saving.of} {_saving(clock, saving.at_most_ms)}" for saving in answer.savings[:2])
