@@ -121,11 +121,6 @@ def test_a_word_of_a_job_is_explained_by_the_table_that_has_it(topic: str, capsy
         assert "also a column of groups and pipeline: warplens explain groups.ranks" in out
 
 
-def test_a_note_whose_text_is_its_detail_has_a_meaning(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "plain_step"]) == 0
-    assert "how long a step takes without the profiler" in capsys.readouterr().out
-
-
 @pytest.fixture(scope="module")
 def job_of_20(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("job_of_20")

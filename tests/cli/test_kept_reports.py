@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from shlex import split
 
 import pytest
 
-from support import SAMPLES, annotation, kernel, launch, op, write_trace
+from support import ROOT, SAMPLES, RunInside, annotation, kernel, launch, op, write_trace
 from warplens.cache import place
 from warplens.cli import main
 from warplens.profiles import reading
@@ -147,3 +149,27 @@ def test_a_damaged_report_is_made_again(trace_file: Path, opened: list[str]) -> 
     main(["report", str(trace_file), "-q"])
     main(["report", str(trace_file), "-q"])
     assert len(opened) == 2
+
+
+def test_a_kept_report_names_the_file_where_it_is_now(tmp_path: Path, run_inside: RunInside) -> None:
+    first, moved = tmp_path / "first.json.gz", tmp_path / "moved here.json.gz"
+    first.write_bytes((ROOT / "samples/faults/launch_bound.before.json.gz").read_bytes())
+    run_inside("report", first)
+    first.rename(moved)
+    screen = run_inside("report", moved, "-o", tmp_path / "x.json").stdout
+    assert screen.startswith("moved here.json.gz · ")
+    assert "first.json.gz" not in screen + (tmp_path / "x.json").read_text()
+    assert f"warplens advise '{moved}'" in screen
+
+
+def test_proposed_commands_have_the_options_that_were_given(tmp_path: Path, run_inside: RunInside) -> None:
+    trace, page = ROOT / "samples/faults/launch_bound.before.json.gz", tmp_path / "x.json"
+    options = ("--step-time", "9ms", "--gap", "30us", "--gpu", "H100 SXM")
+    screen = run_inside("report", trace, *options, "-o", page).stdout
+    commands = json.loads(page.read_text())["answer"]["next"]
+    assert all(command in screen for command in commands)
+    proposed = [command for command in commands if "explain" not in command]
+    assert proposed
+    for command in proposed:
+        assert command.endswith(" --gpu 'H100 SXM' --gap 30us --step-time 9ms")
+        assert run_inside(*split(command)[1:]).returncode == 0

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+from math import inf
 from pathlib import Path
 
 import pytest
 
 import warplens
-from support import ROOT, RunInside
-from warplens.model.answer import CERTAINTIES
+from support import ROOT, RunInside, real_traces
+from warplens.advice.gains import kind_of_change
+from warplens.cli.traces.advise import advice_text
+from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer
+from warplens.outputs.answer_text import finding_text, part_text, step_text
+from warplens.outputs.markdown import escape, markdown_bytes
 from warplens.outputs.summary import render_summary
 
 SAMPLES = ROOT / "samples"
@@ -39,9 +45,65 @@ def test_every_kind_has_an_answer_and_its_outputs_have_the_same(
     assert answer.verdict.split()[0] in (tmp_path / "x.md").read_text()
 
 
+def test_markdown_has_the_whole_answer() -> None:
+    opened = warplens.open(SAMPLES / "kineto" / "gpt2_train_compiled.json.gz")
+    assert isinstance(opened, warplens.Profile)
+    answer, page = opened.answer(), markdown_bytes(opened.document()).decode()
+    assert answer.clock is not None and answer.limits
+    texts = [answer.verdict, step_text(answer.clock), *answer.warnings, *answer.limits]
+    texts += [finding_text(finding) for finding in answer.findings] + [part_text(part) for part in answer.parts]
+    for text in texts:
+        assert escape(text) in page
+    assert all(command in page for command in answer.next)
+
+
 def test_a_comparison_has_an_answer_too() -> None:
     path = SAMPLES / "faults" / "launch_bound.before.json.gz"
     assert warplens.diff(path, path).answer().kind == "diff"
+
+
+FAULTS = sorted((SAMPLES / "faults").glob("*.json.gz"))
+
+
+@pytest.fixture(scope="module", params=[*real_traces(), *FAULTS], ids=lambda path: f"{path.parent.name}/{path.name}")
+def profile(request: pytest.FixtureRequest) -> warplens.Profile:
+    opened = warplens.open(request.param)
+    if isinstance(opened, warplens.Profile):
+        return opened
+    pytest.skip("no timeline")
+
+
+@pytest.fixture
+def answer(profile: warplens.Profile) -> Answer:
+    return profile.answer()
+
+
+def test_no_gain_exceeds_what_its_kind_of_change_saves_at_most(profile: warplens.Profile) -> None:
+    saved = {saving.of: saving.at_most_ms for saving in profile.answer().savings}
+    for finding in profile.findings():
+        assert finding.gain_low_ms <= finding.gain_ms <= finding.gain_high_ms
+        assert finding.gain_high_ms <= saved.get(kind_of_change(finding), inf), finding
+
+
+def test_every_output_prints_the_same_gains(profile: warplens.Profile) -> None:
+    answer, table = profile.answer(), profile.table("findings").to_dicts()
+    advice = " ".join(" ".join(text.split()) for text, _ in advice_text(profile, 120).lines)
+    assert [(row["code"], row["gain_ms"]) for row in table] == [
+        (finding.code, round(finding.gain_ms, 6)) for finding in answer.findings
+    ]
+    for row, finding in zip(table, answer.findings, strict=True):
+        assert finding.gain in advice
+        assert not row["bound"] or row["gain_ms"] == row["gain_high_ms"]
+
+
+def test_the_verdict_has_its_word_of_certainty(answer: Answer) -> None:
+    assert answer.certainty in answer.verdict.lower() or answer.certainty == CANNOT_TELL
+    assert not re.search(r"\((recorded|given)\)", answer.verdict)
+
+
+@pytest.mark.parametrize("path", ["proton/scopes.hatchet.gz", "replay/gpt2_compiled.result.json.gz"])
+def test_sums_and_replays_say_that_they_are_measured(path: str) -> None:
+    assert "(measured)" in warplens.open(SAMPLES / path).verdict()
 
 
 def test_the_first_screen_fits_a_terminal() -> None:

@@ -10,10 +10,20 @@ import pytest
 import warplens
 from finding_traces import ELEMENTWISE, GEMM, H200, rule_findings
 from support import ROOT, SHARED, Opened, annotation, kernel, launch, op
-from warplens.advice.gains import with_step_gains
+from warplens.advice.gains import with_step_gains, within_bounds
 from warplens.analyses.graph.subsets import subset_steps_ms
 from warplens.analyses.graph.what_if import best_first
-from warplens.model.edits import CaptureGraph, FuseWork, RemoveWaits, ReplaceWork, ScaleWork, StepChange, WorkOfRows
+from warplens.model.clock import Clock
+from warplens.model.edits import (
+    CaptureGraph,
+    FuseWork,
+    RemoveHostTime,
+    RemoveWaits,
+    ReplaceWork,
+    ScaleWork,
+    StepChange,
+    WorkOfRows,
+)
 from warplens.model.finding import Finding, gain_text
 
 WHAT_IF = SHARED / "traces" / "whatif"
@@ -43,9 +53,12 @@ def the(code: str, findings: list[Finding]) -> Finding:
 ])  # fmt: skip
 def test_a_gain_is_what_the_repaired_program_wins(fault: str, code: str, within_ms: float) -> None:
     won_ms = PLAIN_MS[fault] - PLAIN_MS[f"{fault[0]}_good"]
-    finding = the(code, recorded(fault).findings())
-    assert finding.gain_ms == pytest.approx(won_ms, abs=within_ms)
+    profile = recorded(fault)
+    finding = the(code, profile.findings())
+    assert profile.step_model is not None
+    assert profile.step_model.gain(finding.edits).gain_ms == pytest.approx(won_ms, abs=within_ms)
     assert finding.gain_low_ms <= finding.gain_ms <= finding.gain_high_ms
+    assert not finding.bound or won_ms <= finding.gain_ms
 
 
 @needs_traces
@@ -191,3 +204,49 @@ def test_no_gain_of_a_graph_exceeds_what_a_host_without_time_and_latency_would_s
     (finding,) = [finding for finding in answer.findings if finding.code == "WL104"]
     (host,) = [saving.at_most_ms for saving in answer.savings if saving.of == "host"]
     assert finding.high_ms is not None and finding.gain_ms <= finding.high_ms <= host
+
+
+def test_the_bound_of_a_graph_holds_for_kernels_without_a_pause(opened: Opened) -> None:
+    """Four steps of ten kernels of 2 µs, each launched 50 µs after the last one."""
+    events: list[dict[str, Any]] = []
+    for number in range(40):
+        if number % 10 == 0:
+            events.append(annotation(f"ProfilerStep#{number // 10}", 50 * number, 500))
+        events += [launch(50 * number + 10, 5, number + 1), kernel(ELEMENTWISE, 50 * number + 18, 2, number + 1)]
+    profile = opened(events)
+    finding = the("WL104", profile.findings())
+    assert profile.step_model is not None and finding.edits == (CaptureGraph(),)
+    expected_ms = profile.step_model.gain(finding.edits).gain_ms
+    assert finding.bound and expected_ms == pytest.approx(0.5 - 10 * 0.00245, abs=0.001)
+    assert finding.gain_ms == pytest.approx(0.5 - 10 * 0.002)
+
+
+def test_a_finding_is_no_more_than_its_kind_of_change_can_save() -> None:
+    clock = Clock(100.0, 90.0, 110.0, "estimated", 130.0)
+    at_most_ms = {"host": 40.0, "GPU": 20.0, "communication": 30.0}
+    host, mixed = (RemoveHostTime(((0, 1),)),), (RemoveWaits(),)
+    gpu, communication = ((ScaleWork(WorkOfRows(table, (0,)), 0.5),) for table in ("kernels", "comm"))
+    limits_ms = {host: 40.0, gpu: 20.0, communication: 30.0, mixed: 110.0, (*host, *gpu): 110.0, (): 40.0}
+    for edits, limit_ms in limits_ms.items():
+        gains = {"gain_ms": 50.0, "gain_low_ms": 45.0, "gain_high_ms": 200.0, "gain_percent": 50.0}
+        estimated, bound = (
+            Finding(code="", title="", evidence="", advice="", edits=edits, bound=bound, **gains)
+            for bound in (False, True)
+        )
+        (estimated, bound) = within_bounds([estimated, bound], clock, at_most_ms)
+        assert (estimated.gain_ms, estimated.gain_high_ms) == (min(50.0, limit_ms), limit_ms)
+        assert (bound.gain_ms, bound.gain_low_ms, bound.gain_high_ms) == (limit_ms, 0.0, limit_ms)
+
+
+def test_a_gain_of_tables_alone_has_an_interval() -> None:
+    finding = Finding(code="", title="", evidence="", advice="", gain_ms=10, gain_low_ms=10, gain_high_ms=10)
+    (finding,) = within_bounds([finding], None, {})
+    assert (finding.gain_low_ms, finding.gain_high_ms) == (8.0, 12.0)
+
+
+@pytest.mark.parametrize(("high_ms", "text"), [(4.0, "no gain in step time (GPU-side 30.00 ms)"), (12.0, "≤ 12.0 ms")])
+def test_gpu_time_that_the_step_does_not_wait_for_is_promised_only_where_it_may(high_ms: float, text: str) -> None:
+    clock = Clock(100.0, 90.0, 110.0, "estimated", 130.0)
+    finding = Finding(code="", title="", evidence="", advice="", gain_high_ms=high_ms, gpu_gain_ms=30.0)
+    (finding,) = within_bounds([finding], clock, {})
+    assert gain_text(finding, clock) == text

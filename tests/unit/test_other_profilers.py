@@ -137,7 +137,7 @@ def test_a_gpu_that_the_file_does_not_name_is_told_by_its_figures() -> None:
 
 def test_a_verdict_names_the_kernel_rather_than_no_category() -> None:
     found = warplens.open(PROTON / "cuda_graph.hatchet.gz", cache=False)
-    assert found.verdict() == "foo takes 99 % of the GPU time; the profile has no timeline."
+    assert found.verdict() == "foo takes 99 % of the GPU time (measured); the profile has no timeline."
 
 
 def test_only_proton_is_asked_for_python_frames_and_samples() -> None:

@@ -68,7 +68,7 @@ def test_a_trace_with_counters_is_not_one_whose_gpu_work_is_missing(opened: Open
     profile = opened(calls() + ranges())
     codes = {note.code for note in profile.trace.quality.notes}
     assert "counters_only" in codes and not codes & {"launches_only", "no_gpu"}
-    assert profile.verdict().startswith("Hardware counters of kernels, but no times of GPU work")
+    assert profile.verdict().startswith("Hardware counters of kernels (measured), but no times of GPU work")
     done = run_inside("report", profile.source, "--no-cache")
     assert "hardware counters of 3 kernels" in done.stdout.replace("\n          ", " ")
     assert "none of the GPU work" not in done.stdout and " counters\n" in done.stdout

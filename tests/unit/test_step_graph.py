@@ -104,16 +104,16 @@ def test_a_faster_gpu_wins_next_to_nothing_where_the_host_is_the_limit(opened: O
     assert times["recorded"] == pytest.approx(0.218)
     assert times["plain"] == pytest.approx(0.218)
     assert times["fast GPU"] == pytest.approx(times["plain"] - 0.010)
-    assert times["fast host"] == pytest.approx(3 * 0.010 + 2 * 0.001)
+    assert times["fast host"] == pytest.approx(3 * 0.010)
 
 
-def test_a_faster_host_wins_nothing_where_the_gpu_is_the_limit(opened: Opened) -> None:
+def test_a_faster_host_wins_next_to_nothing_where_the_gpu_is_the_limit(opened: Opened) -> None:
     """Three kernels of 1 ms, launched within 30 µs, 2 µs between them."""
     events = [launch(10 * at, 5, at + 1) for at in range(3)]
     events += [kernel(GEMM, 8 + 1002 * at, 1000, at + 1) for at in range(3)]
     times = bounds_ms(opened(events))
     assert times["recorded"] == pytest.approx(3.012)
-    assert times["fast host"] == pytest.approx(times["plain"] - 0.008, abs=0.001), "its first launch has no latency"
+    assert times["fast host"] == pytest.approx(3.0), "neither the first launch nor the pauses take time"
     assert times["fast GPU"] == pytest.approx(0.033, abs=0.01)
 
 

@@ -73,7 +73,7 @@ def test_a_recorded_wait_that_held_nothing_up_counts_when_times_change(opened: O
     ]  # fmt: skip
     profile = opened(events)
     assert edges(profile, "wait") == [("first", "second", 5.0)]
-    assert bounds_ms(profile)["fast host"] == pytest.approx(0.1 + 0.005 + 0.1)
+    assert bounds_ms(profile)["fast host"] == pytest.approx(0.1 + 0.1)
 
 
 @pytest.mark.parametrize(
@@ -247,3 +247,16 @@ def test_what_synchronisations_wait_for_is_read(opened: Opened) -> None:
     trace = opened(events).trace
     waits = trace.waits.join(trace.events.select("id", "correlation", "stream"), on="id", suffix="_waiting")
     assert waits.select("correlation", "stream_waiting", "stream", "record").rows() == [(4, 7, 20, 3)]
+
+
+@pytest.mark.parametrize(("duration_us", "waits"), [(400, 1), (300, 0)])
+def test_a_long_launch_waits_for_room_only_where_work_is_outstanding(
+    opened: Opened, duration_us: float, waits: int
+) -> None:
+    """Both calls return when a kernel has just ended; in the second trace that is the call's own."""
+    events = [launch(0, 5, 1), kernel("first", 8, duration_us, 1), launch(310, 200, 2)]
+    ends_us = 8 + duration_us if waits else 495
+    events.append(kernel("second", ends_us + 1, 10, 2))
+    if waits:
+        events[2] = launch(310, ends_us + 5 - 310, 2)
+    assert len(edges(opened(events), "queue")) == waits

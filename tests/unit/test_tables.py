@@ -452,7 +452,7 @@ def test_a_trace_without_gpu_work_has_empty_gpu_tables(opened: Opened) -> None:
     ):
         assert len(profile.table(name)) == 0, name
     assert [row["op"] for row in profile.table("ops").to_dicts()] == ["aten::mm"]
-    assert profile.verdict() == "CPU only: this trace has no GPU work."
+    assert profile.verdict() == "CPU only: this trace has no GPU work (measured)."
 
 
 def test_a_misspelt_table_is_refused_with_the_name_that_was_meant(opened: Opened) -> None:

@@ -37,7 +37,8 @@ def summary(profile: warplens.Profile, width: int = 200) -> list[str]:
 def test_verdict_findings_and_summary_share_the_step_as_their_base(opened: Opened) -> None:
     profile = opened(stepping())
     found = by_code(profile)
-    assert profile.verdict().startswith("Host-bound. Removing all host time would save up to ")
+    assert profile.verdict().startswith("Host-bound: GEMM takes ")
+    assert "Removing all host time would save up to " in profile.verdict()
     exposed = found["WL105"]
     assert exposed.title == "communication is exposed: nothing computes meanwhile"
     assert (exposed.gain_ms, exposed.gain_percent) == (pytest.approx(0.25), pytest.approx(25))

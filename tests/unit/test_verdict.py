@@ -12,10 +12,13 @@ import pytest
 import warplens
 from finding_traces import ALL_REDUCE, GEMM
 from support import SHARED, Opened, annotation, kernel, launch, op
-from warplens.advice.limits import limits
+from warplens.advice.limits import at_most_ms, limits
 from warplens.advice.thresholds import LIMIT_PERCENT, LIMIT_SHARE
+from warplens.advice.verdict import verdict as verdict_of
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.simulating import simulate
+from warplens.model.answer import Part
+from warplens.model.clock import Clock
 from warplens.model.idle_causes import largest_cause
 from warplens.outputs.summary import render_summary
 
@@ -40,37 +43,54 @@ def repeated(host: float, gpu: float, *, name: str = GEMM, sync: bool = False, c
 
 def saving(gpu: float = 0, host: float = 0, communication: float = 0, streams: float = 0) -> StepBounds:
     """Of a step of 100 ms."""
-    return StepBounds(100, 100, *(100.0 - saved for saved in (gpu, host, communication, streams)))
+    cases_ms = (100.0 - saved for saved in (gpu, host, communication, streams))
+    return StepBounds(100, 100, *cases_ms, with_pauses_ms=100.0 - host)
 
 
 def test_where_the_gpu_waits_for_the_host_the_step_is_host_bound(opened: Opened) -> None:
     verdict = opened(repeated(host=10_000, gpu=2000)).verdict()
-    assert verdict == "Host-bound. Removing all host time would save up to 8.0 of 10.0 ms a step (recorded)."
+    assert verdict == (
+        "Host-bound: unrecorded work of the host takes 8.0 ms. "
+        "Removing all host time would save up to 8.0 of 10.0 ms a step (simulated)."
+    )
+
+
+def test_host_time_without_a_name_is_said_where_it_is_large(opened: Opened) -> None:
+    """Between its calls nothing of the host is recorded."""
+    bare = opened(repeated(host=10_000, gpu=2000)).answer()
+    (limit,) = [text for text in bare.limits if text.startswith("what the host does in ")]
+    assert limit == "what the host does in 80 % of the time is not recorded: record Python stacks (with_stack=True)"
+    busy = opened(repeated(host=10_000, gpu=9500)).answer()
+    assert not any(text.startswith("what the host does in ") for text in busy.limits)
 
 
 def test_a_busy_gpu_does_not_make_a_step_gpu_bound_that_the_host_limits(opened: Opened) -> None:
-    """The GPU is busy 62 % of the time, and a faster one wins nothing."""
+    """The GPU is busy 62 % of the time, and a faster one wins nothing; its work is the first row of the table."""
     verdict = opened(repeated(host=10_000, gpu=6200)).verdict()
-    assert verdict.startswith("Host-bound. Removing all host time would save up to 3.8 of 10.0 ms")
+    named = "GEMM takes 6.2 ms, unrecorded work of the host 3.8 ms"
+    assert verdict.startswith(f"Host-bound: {named}. Removing all host time would save up to 3.8 of 10.0 ms")
 
 
 def test_where_the_host_runs_ahead_the_step_is_gpu_bound(opened: Opened) -> None:
     verdict = opened(repeated(host=2000, gpu=10_000)).verdict()
     assert (
-        verdict == "GPU-bound. GEMM takes 10.0 of 10.0 ms a step (recorded); removing all host time would save nothing."
+        verdict
+        == "GPU-bound. GEMM takes 10.0 of 10.0 ms a step (simulated); removing all host time would save nothing."
     )
 
 
 def test_where_each_waits_for_the_other_the_verdict_names_both(opened: Opened) -> None:
     name, _, savings = opened(repeated(host=5000, gpu=5000, sync=True)).verdict().partition(". ")
-    assert name in ("Mixed, GPU- and host-bound", "Mixed, host- and GPU-bound")
+    bound, _, named = name.partition(": ")
+    assert bound in ("Mixed, GPU- and host-bound", "Mixed, host- and GPU-bound") and "takes" in named
     assert "all GPU time" in savings and "all host time" in savings and savings.count("up to 5.0 ") == 2
 
 
 def test_communication_that_the_step_waits_for_is_the_limit(opened: Opened) -> None:
     verdict = opened(repeated(host=2000, gpu=10_000, name=ALL_REDUCE)).verdict()
     assert verdict == (
-        "Communication-bound. Removing all communication would save up to 8.0 of 10.0 ms a step (recorded)."
+        "Communication-bound: exposed communication takes 10.0 ms. "
+        "Removing all communication would save up to 8.0 of 10.0 ms a step (simulated)."
     )
 
 
@@ -81,7 +101,7 @@ def test_where_host_and_gpu_take_equally_long_neither_alone_wins(opened: Opened)
 
 def test_a_long_trace_without_steps_is_in_seconds(opened: Opened) -> None:
     events = [event for event in repeated(host=100_000, gpu=2000) if event["cat"] != "user_annotation"]
-    assert " of 1.90 s of the run (recorded)." in opened(events).verdict()
+    assert " of 1.90 s of the run (simulated)." in opened(events).verdict()
 
 
 @pytest.mark.parametrize(
@@ -110,7 +130,7 @@ def test_a_launch_that_waits_for_room_behind_unrecorded_work_is_the_gpus_time(op
         events.append(kernel(GEMM, 20_000 + 5000 * step, 4999, step + 1))
     verdict = opened([kernel(GEMM, 15_000, 4999), *events]).verdict()
     assert (
-        verdict == "GPU-bound. GEMM takes 5.0 of 5.0 ms a step (recorded); removing all host time would save nothing."
+        verdict == "GPU-bound. GEMM takes 5.0 of 5.0 ms a step (simulated); removing all host time would save nothing."
     )
 
 
@@ -119,11 +139,11 @@ def test_waits_for_work_from_before_the_recording_are_named_and_limit_nothing(op
     launches = [launch(10 * number, 5, number + 1) for number in range(20)]
     kernels = [kernel(GEMM, 5000 + 1001 * number, 1000, number + 1) for number in range(20)]
     assert opened([*launches, *kernels]).verdict() == (
-        "GPU-bound. GEMM takes 20.0 of 25.0 ms of the run (recorded); removing all host time would save nothing."
+        "GPU-bound. GEMM takes 20.0 of 25.0 ms of the run (simulated); removing all host time would save nothing."
     )
     late = [{**event, "ts": event["ts"] + 45_000} for event in kernels]
     assert opened([*launches, *late]).verdict() == (
-        "Mostly waiting. 49.8 of 70.0 ms of the run (recorded) are waits for work from before the recording."
+        "Mostly waiting. 49.8 of 70.0 ms of the run (simulated) are waits for work from before the recording."
     )
 
 
@@ -133,8 +153,8 @@ def test_causes_that_one_rule_counts_are_one_for_verdict_and_summary() -> None:
     assert (largest_cause([("host sync", 1)]), largest_cause([])) == ("host sync", "")
 
 
-def test_verdict_and_table_of_bounds_take_seven_simulations(monkeypatch: pytest.MonkeyPatch, opened: Opened) -> None:
-    """A fast host, and with three costs of recording the plain step and a fast GPU; a trace without communication and
+def test_verdict_and_table_of_bounds_take_eight_simulations(monkeypatch: pytest.MonkeyPatch, opened: Opened) -> None:
+    """A fast host with and without pauses, and with three costs of recording the plain step and a fast GPU; a trace without communication and
     waits of streams needs no more."""
     profile, calls = opened(repeated(host=10_000, gpu=2000)), []
 
@@ -146,7 +166,7 @@ def test_verdict_and_table_of_bounds_take_seven_simulations(monkeypatch: pytest.
     profile.verdict()
     assert len(profile.table("bounds")) == 6
     assert profile.step_model is not None and profile.step_model.step_ms == pytest.approx(10.0, abs=0.1)
-    assert len(calls) == 7
+    assert len(calls) == 8
 
 
 @pytest.mark.skipif(not WHAT_IF.exists(), reason="the shared traces are not here")
@@ -163,18 +183,13 @@ def test_the_small_gpt_is_host_bound_and_the_large_one_and_graphs_are_gpu_bound(
 def test_the_verdict_names_the_given_step_time(opened: Opened) -> None:
     """Also where the GPU is the limit, and no host makes the simulated step take that long."""
     verdict = opened(repeated(host=2000, gpu=10_000), step_ms=9.7).verdict()
-    assert verdict.startswith("GPU-bound. GEMM takes 9.7 of 9.7 ms a step (given)")
+    assert verdict.startswith("GPU-bound. GEMM takes 9.7 of 9.7 ms a step (simulated)")
 
 
 def step_line(profile: warplens.Profile) -> str:
     lines = [text for text, _ in render_summary(profile.document(), width=120).lines]
     (line,) = [text for text in lines if text.startswith(("step  ", "run  "))] or [""]
     return line
-
-
-def step_note(profile: warplens.Profile) -> str:
-    (note,) = [row["message"] for row in profile.table("quality").to_dicts() if row["code"] == "plain_step"] or [""]
-    return str(note)
 
 
 def slowed(count: int = 5) -> list[Event]:
@@ -184,37 +199,70 @@ def slowed(count: int = 5) -> list[Event]:
     return steps + [event for at in calls for event in (op("aten::t", at, 9), op("aten::view", at + 1, 7))]
 
 
-def test_summary_and_quality_show_the_plain_and_the_recorded_step_and_where_the_former_is_from(opened: Opened) -> None:
+def test_the_summary_shows_the_unprofiled_and_the_recorded_step_and_where_the_former_is_from(opened: Opened) -> None:
     estimated, given = opened(slowed()), opened(slowed(), step_ms=9.0)
-    assert estimated.plain_step is not None and estimated.clock is not None
-    plain = f"{estimated.plain_step.low_ms:.1f} to {estimated.plain_step.high_ms:.1f} ms"
+    assert estimated.clock is not None
     assert (
         step_line(estimated)
         == f"step      {estimated.clock.amount} (estimated) · 10.0 ms recorded · 5 steps · {estimated.clock.hint}"
     )
-    assert step_note(estimated) == (
-        f"a step takes {plain} without the profiler (estimated from recorded ops), 10.0 ms recorded"
-    )
-    assert step_line(given) == "step      9.0 ms (given) · 10.0 ms recorded · 5 steps"
-    assert step_note(given) == "a step takes 9.0 ms without the profiler (given), 10.0 ms recorded"
+    assert step_line(given) == "step      9.0 ms (measured, given) · 10.0 ms recorded · 5 steps"
 
 
-def test_the_plain_step_of_a_bundle_is_the_measured_one(opened: Opened) -> None:
+def test_the_step_of_a_bundle_is_the_measured_one(opened: Opened) -> None:
     trace = opened(slowed()).trace
     meta = msgspec.structs.replace(trace.meta, plain_step_ns=8.5e6)
     profile = warplens.Profile(replace(trace, meta=meta))
     assert step_line(profile) == "step      8.5 ms (measured) · 10.0 ms recorded · 5 steps"
-    assert step_note(profile) == "a step takes 8.5 ms without the profiler (measured in the bundle), 10.0 ms recorded"
-    assert "8.5 ms a step (measured)" in profile.verdict()
+    assert "8.5 ms a step (simulated)" in profile.verdict()
 
 
-def test_where_recording_costs_nothing_or_nothing_is_known_quality_has_no_note(opened: Opened) -> None:
-    idle = opened(repeated(host=10_000, gpu=2000))
-    assert (step_line(idle), step_note(idle)) == ("step      10.0 ms (recorded) · 20 steps", "")
+def test_where_recording_costs_nothing_or_nothing_is_known_the_step_is_as_recorded(opened: Opened) -> None:
+    assert step_line(opened(repeated(host=10_000, gpu=2000))) == "step      10.0 ms (measured, as recorded) · 20 steps"
     without_launches = opened([kernel(GEMM, 0, 10)])
-    assert (without_launches.plain_step, step_line(without_launches), step_note(without_launches)) == (
+    assert (without_launches.plain_step, step_line(without_launches)) == (
         None,
-        "run       10.0 µs (recorded)",
-        "",
+        "run       10.0 µs (measured, as recorded)",
     )
     assert opened(slowed()).corrected().plain_step is None
+
+
+def test_a_step_time_that_no_cost_of_recording_explains_is_said_to_be_unused(opened: Opened) -> None:
+    unusable, usable = opened(slowed(), step_ms=1.0), opened(slowed(), step_ms=9.0)
+    text = "the given step time (1.000 ms) is not used: no cost of recording makes the recorded steps take it"
+    assert text in unusable.answer().warnings
+    assert "step_time_unused" in unusable.table("quality").frame["code"]
+    assert "step_time_unused" not in usable.table("quality").frame["code"]
+    without_launches = opened([kernel(GEMM, 0, 10)], step_ms=1.0)
+    assert text in without_launches.answer().warnings
+
+
+@pytest.mark.parametrize(
+    ("limiting", "first", "text"),
+    [
+        ("gpu", Part("exposed copies", "memcpy HtoD", 60, 60), "GPU-bound. Exposed memcpy HtoD takes 60.0 of 100.0 ms"),
+        ("gpu", Part("after the last kernel", "synchronisation", 60, 60),
+         "GPU-bound. Synchronisation after the last kernel takes 60.0 of 100.0 ms a step (simulated), GEMM 25.0 ms; "),
+        ("host", Part("GPU idle", "launch latency", 60, 60), "Host-bound: launch latency takes 60.0 ms. "),
+        ("host", Part("exposed communication", "Communication", 60, 60),
+         "Host-bound: exposed communication takes 60.0 ms, forward (a.py:1 f) 15.0 ms. "),
+        ("communication", Part("GPU idle", "not recorded", 60, 60),
+         "Communication-bound: idle time of unrecorded cause takes 60.0 ms. "),
+    ],
+)  # fmt: skip
+def test_the_part_that_the_verdict_names_is_the_first_row_of_the_table(limiting: str, first: Part, text: str) -> None:
+    clock = Clock(100.0, 100.0, 100.0, "measured", 120.0)
+    parts = [Part("GPU busy", "GEMM", 25, 25), Part("GPU idle", "host: forward", 15, 15, "a.py:1 f"), first]
+    bounds = saving(**{limiting: 50.0})
+    said = verdict_of(clock, parts, bounds, at_most_ms(clock, bounds), ())
+    assert said.text.startswith(text)
+    assert said.bound == {"gpu": "GPU-bound", "host": "Host-bound", "communication": "Communication-bound"}[limiting]
+
+
+def test_every_limit_of_a_mixed_step_is_said_with_what_it_saves() -> None:
+    clock, bounds = Clock(100.0, 100.0, 100.0, "measured", 120.0), saving(communication=50, host=40)
+    said = verdict_of(
+        clock, [Part("exposed communication", "Communication", 60, 60)], bounds, at_most_ms(clock, bounds), ()
+    )
+    assert said.text.endswith("Removing all communication would save up to 50.0 of 100.0 ms a step (simulated), "
+                              "all host time up to 40.0 ms.")  # fmt: skip

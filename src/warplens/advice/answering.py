@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from shlex import quote
 from typing import Final
 
-from warplens.advice.limits import HOST
+from warplens.advice.limits import at_most_ms
 from warplens.advice.serving_verdict import serving_sentence
 from warplens.advice.top_kernels import top_kernels
-from warplens.advice.verdict import savings, verdict
+from warplens.advice.verdict import verdict
 from warplens.analyses.graph.bounds import StepBounds
+from warplens.analyses.graph.host_work import NO_NAME
 from warplens.model.answer import CANNOT_TELL, SIMULATED, Answer, Part, Saving
 from warplens.model.clock import ESTIMATED, RECORDED, Clock
-from warplens.model.edits import CaptureGraph, RemoveHostTime
 from warplens.model.finding import Finding, answered, ranked
 from warplens.model.quality import notes_of
 from warplens.model.table import Table
 
 NO_SHAPES: Final = ("no_shapes", "no_op_shapes")
 IDLE_PERCENT: Final = 10.0
+NAMELESS_PERCENT: Final = 10.0
+"""Of the step: as much host time without a name is said."""
 
 
 def answer_of_trace(
@@ -38,13 +39,12 @@ def answer_of_trace(
     which graphs are captured."""
     quality = tables["quality"].frame
     warnings, told = notes_of(tables["quality"])
-    notes = list(told)
-    saved = _savings(clock, bounds, findings) if clock is not None and bounds is not None else ()
+    notes = [*_without_name(parts, quality["code"].to_list()), *told]
+    saved = at_most_ms(clock, bounds) if clock is not None and bounds is not None else {}
     said = verdict(clock, parts, bounds, saved, quality["code"].to_list(), captured, bool(len(tables["timeline"])))
     sure = ESTIMATED if clock is not None and clock.source == ESTIMATED else SIMULATED
     if clock is not None and clock.source == RECORDED and clock.reason and said.certainty != CANNOT_TELL:
         notes.append(f"the step is as recorded: {clock.reason}")
-    answered_findings = (answered(each, clock, sure, _bound_of(each, saved, clock)) for each in ranked(findings))
     return Answer(
         kind="trace",
         opened=opened,
@@ -54,32 +54,21 @@ def answer_of_trace(
         clock=clock,
         parts=tuple(parts),
         kernels=top_kernels(tables["kernels"], parts, clock),
-        savings=saved,
-        findings=tuple(answered_findings),
+        savings=tuple(Saving(of, ms) for of, ms in saved.items()),
+        findings=tuple(answered(finding, clock, sure) for finding in ranked(findings)),
         warnings=warnings,
         limits=tuple(notes),
         next=tuple(f"warplens {command}" for command in _commands(quote(source), clock, parts, findings, tables)),
     )
 
 
-def _savings(clock: Clock, bounds: StepBounds, findings: Sequence[Finding]) -> tuple[Saving, ...]:
-    """A graph spares the GPU's pauses besides the host's time: the bound holds for that too."""
-    launched = [finding.gain_ms for finding in findings if _spares_host(finding)]
-    saved = savings(clock, bounds)
-    most_ms = min(clock.high_ms, max([*(saving.at_most_ms for saving in saved if saving.of == HOST), *launched]))
-    return tuple(replace(saving, at_most_ms=most_ms) if saving.of == HOST else saving for saving in saved)
-
-
-def _spares_host(finding: Finding) -> bool:
-    return any(isinstance(edit, (CaptureGraph, RemoveHostTime)) for edit in finding.edits)
-
-
-def _bound_of(finding: Finding, saved: Sequence[Saving], clock: Clock | None) -> float:
-    """The most that any change of its kind could save."""
-    if clock is None:
-        return float("inf")
-    host = [saving.at_most_ms for saving in saved if saving.of == HOST]
-    return host[0] if host and _spares_host(finding) else clock.high_ms
+def _without_name(parts: Sequence[Part], codes: Sequence[str]) -> list[str]:
+    """What the host does is a part of the step that may be larger than those that have a name."""
+    percent = sum(part.percent for part in parts if part.cause == f"host: {NO_NAME}")
+    if percent < NAMELESS_PERCENT:
+        return []
+    more = "record Python stacks (with_stack=True)" if "no_stacks" in codes else "no module, line, op or call is there"
+    return [f"what the host does in {percent:.0f} % of the time is not recorded: {more}"]
 
 
 def _commands(

@@ -7,6 +7,7 @@ from typing import Final
 from warplens.advice.figures import TAKING_TURNS, TraceFigures
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT, LIMIT_PERCENT, LIMIT_SHARE
 from warplens.analyses.graph.bounds import StepBounds
+from warplens.model.clock import Clock
 from warplens.model.idle_causes import DEPENDENCY, UNKNOWN
 
 GPU: Final = "GPU"
@@ -18,14 +19,26 @@ NOT_THE_HOST: Final = (DEPENDENCY, TAKING_TURNS, UNKNOWN)
 
 
 def savings_ms(bounds: StepBounds) -> dict[str, float]:
-    """What each part of a step saves if it takes no time, the most first; waits of streams come last."""
+    """What each part of a step saves if it takes no time, the most first; waits of streams come last.
+
+    Pauses between kernels that wait for nothing are no part of the host's: they may end, but do not limit the step.
+    """
     parts = {
         GPU: bounds.saves_ms(bounds.fast_gpu_ms),
-        HOST: bounds.saves_ms(bounds.fast_host_ms),
+        HOST: bounds.saves_ms(bounds.with_pauses_ms),
         COMMUNICATION: bounds.saves_ms(bounds.free_communication_ms),
     }
     ordered = dict(sorted(parts.items(), key=lambda part: -part[1]))
     return ordered | {STREAMS: bounds.saves_ms(bounds.no_stream_waits_ms)}
+
+
+def at_most_ms(clock: Clock, bounds: StepBounds) -> dict[str, float]:
+    """What each saves at most if it takes no time, the most first; of the host, of the longest step that fits."""
+    saved = savings_ms(bounds)
+    saved[HOST] = max(saved[HOST], bounds.fast_host_saves.high_ms, clock.high_ms - bounds.fast_host_ms)
+    saved[GPU] = max(saved[GPU], bounds.fast_gpu_saves.high_ms)
+    saved[COMMUNICATION] = max(saved[COMMUNICATION], bounds.free_communication_saves.high_ms)
+    return {of: max(0.0, ms) for of, ms in sorted(saved.items(), key=lambda part: (part[0] == STREAMS, -part[1]))}
 
 
 def limits(bounds: StepBounds) -> tuple[str, ...]:

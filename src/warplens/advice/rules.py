@@ -8,7 +8,8 @@ from typing import Final
 from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules, serving_rules, structure_rules
 from warplens.advice.explanations import EXPLANATIONS
 from warplens.advice.figures import Check, TraceFigures
-from warplens.advice.gains import with_step_gains
+from warplens.advice.gains import with_step_gains, within_bounds
+from warplens.advice.limits import at_most_ms
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.host_code import HostCode
@@ -16,6 +17,7 @@ from warplens.analyses.graph.what_if import StepModel
 from warplens.analyses.missing_data import TORCH
 from warplens.extensions import RULES as OFFERED
 from warplens.extensions import Extension, extensions, warn
+from warplens.model.clock import Clock
 from warplens.model.edits import saves_host_time
 from warplens.model.finding import Finding, ranked
 from warplens.model.rule import RuleSet
@@ -83,12 +85,13 @@ def find(
     model: StepModel | None = None,
     bounds: StepBounds | None = None,
     host_code: HostCode | None = None,
+    clock: Clock | None = None,
 ) -> list[Finding]:
     """The findings of every rule, largest gain first; none where no GPU worked, none below the least gain.
 
-    With a `model` of the step, gains are time of the step; one that saves GPU time but no step time is listed last. Its
-    `bounds` say what limits the step, and `host_code` what of it launches nothing. The profile's `format` decides which
-    framework the advice is written for.
+    With a `model` of the step, gains are time of the step; one that saves GPU time but no step time is listed last. No
+    gain exceeds what its kind of change saves at most (`bounds`), or the step (`clock`). `host_code` is what of the
+    step launches nothing. The profile's `format` decides which framework the advice is written for.
     """
     figures = TraceFigures(tables, format, bounds, host_code)
     if not figures.has_gpu:
@@ -99,12 +102,13 @@ def find(
     small = [finding for finding in findings if finding not in kept and any(map(saves_host_time, finding.edits))]
     simulated = with_step_gains([*kept, *small], model)
     # A few launches less can win more of the step than their kernels take.
-    return ranked([
+    shown = [
         finding
         for number, finding in enumerate(simulated)
         if _gains(finding, min_gain_percent)
         or (number < len(kept) and (finding.code in WITHOUT_GAIN or finding.saves_only_gpu_time))
-    ])  # fmt: skip
+    ]
+    return ranked(within_bounds(shown, clock, at_most_ms(clock, bounds) if clock and bounds else {}))
 
 
 def rules_of_others() -> Iterator[tuple[Extension, RuleSet[TraceFigures, Finding]]]:

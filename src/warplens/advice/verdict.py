@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, limits, savings_ms
+from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, limits
 from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, LIMIT_PERCENT
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.breakdown import (
@@ -18,7 +19,8 @@ from warplens.analyses.graph.breakdown import (
     IDLE,
 )
 from warplens.analyses.graph.host_work import NO_NAME
-from warplens.model.answer import CANNOT_TELL, SIMULATED, Part, Saving
+from warplens.categories import OTHER
+from warplens.model.answer import CANNOT_TELL, SIMULATED, Part
 from warplens.model.clock import ESTIMATED, MEASURED, Clock
 from warplens_run.base.units import listed
 
@@ -29,11 +31,15 @@ REMOVING: Final = {
     STREAMS: "all waits between streams",
 }
 HOST_SIDE: Final = (BEFORE, IDLE, AFTER)
+GPU_SIDE: Final = (BUSY, EXPOSED_COPIES)
+SIDES: Final = {GPU: GPU_SIDE, HOST: HOST_SIDE, COMMUNICATION: (EXPOSED_COMMUNICATION,)}
+"""The parts of a step that are of what limits it."""
+CPU_ONLY: Final = "CPU only: this trace has no GPU work (measured)."
 NO_DURATIONS: Final = "Cannot tell: every GPU event of this trace lasts 0 ns."
 CAPTURED_SHARE: Final = 0.5
 """A recording that is mostly the capture of graphs is a capture."""
 CAPTURED: Final = (
-    "A capture of CUDA or HIP graphs, which takes {share:.0f} % of the recording. "
+    "A capture of CUDA or HIP graphs, which takes {share:.0f} % of the recording (measured). "
     "Record their replay to see where the time of a step goes."
 )
 NAMED_SHARE: Final = 0.05
@@ -42,10 +48,11 @@ NAMED_SHARE: Final = 0.05
 WITHOUT_GPU: Final = {
     "truncated": "Cannot tell: no GPU work in the readable part of this trace.",
     "damaged": "Cannot tell: no GPU work in the readable part of this trace.",
-    "regions_only": "Regions inside kernels, warp by warp: the table regions has their times; no GPU time is recorded.",
+    "regions_only": "Regions inside kernels, warp by warp: the table regions has their times (measured); no GPU time "
+    "is recorded.",
     "chrome": "Cannot tell: nothing in this Chrome trace is named after a GPU.",
-    "other_accelerator": "No GPU work: this trace is of another accelerator, and only its host side is reported.",
-    "counters_only": "Hardware counters of kernels, but no times of GPU work: the table counters has them by kernel.",
+    "other_accelerator": "No GPU work (measured): this is of another accelerator; only its host side is reported.",
+    "counters_only": "Hardware counters of kernels (measured), but no times of GPU work: the table counters has them.",
     "launches_only": "Cannot tell: this trace has only the host side of a program that uses a GPU.",
     "no_cuda": "Cannot tell: this trace has only ranges of the host.",
 }
@@ -73,7 +80,7 @@ def verdict(
     clock: Clock | None,
     parts: Sequence[Part],
     bounds: StepBounds | None,
-    saved: Sequence[Saving],
+    saved: Mapping[str, float],
     quality: Collection[str],
     captured: float = 0.0,
     has_events: bool = False,
@@ -81,15 +88,17 @@ def verdict(
     """`saved`: what the bounds allow at most; `quality`: the codes of what the trace lacks; `captured`: the share of
     the recording in which graphs are captured; `has_events`: whether there are GPU events, if of no length."""
     if clock is None:
-        return Verdict(_without_gpu(quality, has_events), CANNOT_TELL)
+        return _without_gpu(quality, has_events)
     if captured >= CAPTURED_SHARE:
         return Verdict(CAPTURED.format(share=100 * captured), MEASURED)
+    # What is concluded is as sure as its certainty says, of whichever step.
+    certainty = ESTIMATED if clock.source == ESTIMATED else SIMULATED if bounds is not None else clock.certainty
+    clock = replace(clock, source=certainty)
     if bounds is None:
         return _as_recorded(clock, parts)
-    text = _by_bounds(clock, parts, bounds, {saving.of: saving.at_most_ms for saving in saved})
+    text = _by_bounds(clock, parts, bounds, saved)
     if text.startswith("Cannot tell"):
         return Verdict(text, CANNOT_TELL, CLOSE)
-    certainty = ESTIMATED if clock.source == ESTIMATED else SIMULATED
     return Verdict(text, certainty, text.partition(".")[0].partition(":")[0])
 
 
@@ -117,16 +126,7 @@ def bound_name(limiting: Sequence[str]) -> str:
     return f"Mixed, {listed([f'{part}-' for part in limiting[:-1]] + [f'{limiting[-1]}-bound'])}"
 
 
-def savings(clock: Clock, bounds: StepBounds) -> tuple[Saving, ...]:
-    """What each would save at most, the most first; of the host, of the longest step that fits."""
-    saved = savings_ms(bounds)
-    saved[HOST] = max(saved[HOST], bounds.fast_host_saves.high_ms, clock.high_ms - bounds.fast_host_ms)
-    saved[GPU] = max(saved[GPU], bounds.fast_gpu_saves.high_ms)
-    saved[COMMUNICATION] = max(saved[COMMUNICATION], bounds.free_communication_saves.high_ms)
-    return tuple(Saving(of, max(0.0, ms)) for of, ms in saved.items())
-
-
-def _by_bounds(clock: Clock, parts: Sequence[Part], bounds: StepBounds, saved: dict[str, float]) -> str:
+def _by_bounds(clock: Clock, parts: Sequence[Part], bounds: StepBounds, saved: Mapping[str, float]) -> str:
     """`Host-bound. Removing all host time would save up to 26.7 ms of 39.6 (31 to 52, estimated).`"""
     earlier_ms = sum(part.time_ms for part in parts if part.cause == "earlier work")
     if 2 * earlier_ms > clock.step_ms:
@@ -141,25 +141,14 @@ def _by_bounds(clock: Clock, parts: Sequence[Part], bounds: StepBounds, saved: d
             host = f"a faster host up to {_at_most(clock, saved[HOST])}"
             return f"Cannot tell whether the GPU or the host is the limit. They are close: {gpu}, {host}."
         return f"{name}. Neither a faster GPU nor a faster host alone would save more than {_at_most(clock, least)}."
-    if limiting[0] == HOST or (HOST in limiting and GPU not in limiting):
-        doing = _largest(parts, lambda part: part.cause.startswith("host: "))
-        if doing is not None and doing.percent >= 100 * NAMED_SHARE and NO_NAME not in doing.cause:
-            name += f": {_named(doing)} takes {clock.between(doing.low_ms, doing.high_ms)}"
-    if HOST in limiting and GPU not in limiting:
-        return f"{name}. Removing all host time would save up to {_at_most(clock, saved[HOST])}."
-    if limiting[0] == COMMUNICATION:
-        return f"{name}. {_removing(clock, (COMMUNICATION, *limiting[1:]), saved)}."
-    if GPU in limiting:
-        working = _largest(parts, lambda part: part.part in (BUSY, EXPOSED_COPIES))
-        others = [part for part in limiting if part != GPU]
-        if others or working is None:
-            return f"{name}. {_removing(clock, limiting, saved)}."
+    if limiting == (GPU,):
         host = f"removing all host time would save {_amount(clock, saved[HOST])}"
-        return f"{name}. {_taking(working)} {_of(clock, working.time_ms)}; {host}."
-    return f"{name}. {_removing(clock, limiting, saved)}."
+        return f"{name}. {_taking(clock, parts, GPU_SIDE)}; {host}."
+    named = _named(clock, parts, SIDES.get(limiting[0], ()))
+    return f"{name}{named}. {_removing(clock, limiting, saved)}."
 
 
-def _removing(clock: Clock, limiting: Sequence[str], saved: dict[str, float]) -> str:
+def _removing(clock: Clock, limiting: Sequence[str], saved: Mapping[str, float]) -> str:
     """The first of several with the step."""
     first, *others = limiting
     text = f"Removing {REMOVING[first]} would save up to {_at_most(clock, saved[first])}"
@@ -174,12 +163,9 @@ def _as_recorded(clock: Clock, parts: Sequence[Part]) -> Verdict:
         idle_ms = sum(part.time_ms for part in parts if part.part in HOST_SIDE)
         why = f" {clock.reason[0].upper()}{clock.reason[1:]}." if clock.reason else ""
         return Verdict(f"Cannot tell what limits it: no GPU works in {_of(clock, idle_ms)}.{why}", CANNOT_TELL)
-    largest = _largest(parts, lambda part: part.part in (BUSY, EXPOSED_COPIES, EXPOSED_COMMUNICATION))
     if exposed >= COMMUNICATION_BOUND_PERCENT:
-        ms = sum(part.time_ms for part in parts if part.part == EXPOSED_COMMUNICATION)
-        return Verdict(f"Communication-bound. Exposed communication takes {_of(clock, ms)}.", clock.certainty)
-    assert largest is not None
-    return Verdict(f"GPU-bound. {_taking(largest)} {_of(clock, largest.time_ms)}.", clock.certainty)
+        return Verdict(f"Communication-bound. {_taking(clock, parts, (EXPOSED_COMMUNICATION,))}.", clock.certainty)
+    return Verdict(f"GPU-bound. {_taking(clock, parts, GPU_SIDE)}.", clock.certainty)
 
 
 def _of(clock: Clock, ms: float) -> str:
@@ -206,27 +192,53 @@ def _amount(clock: Clock, ms: float) -> str:
     return "nothing" if text == clock.of_step(0.0) else f"up to {text}"
 
 
-def _taking(part: Part) -> str:
+def _taking(clock: Clock, parts: Sequence[Part], side: Sequence[str]) -> str:
+    """`GEMM takes 21.5 of 66.9 ms a step (measured)`: the first row, then the first of what limits the step."""
+    first, *others = _first_rows(parts, side)
+    also = "".join(f", {_called(part)} {clock.between(part.low_ms, part.high_ms)}" for part in others)
+    takes = "take" if first.cause == OTHER and first.part == BUSY else "takes"
+    name = _called(first)
+    return f"{name[0].upper()}{name[1:]} {takes} {_of(clock, first.time_ms)}{also}"
+
+
+def _named(clock: Clock, parts: Sequence[Part], side: Sequence[str]) -> str:
+    """`: forward (model.py:12 forward) takes 11.2 ms`; empty where no part is large."""
+    rows = [part for part in _first_rows(parts, side) if part.percent >= 100 * NAMED_SHARE]
+    if not rows:
+        return ""
+    first, *others = rows
+    also = "".join(f", {_called(part)} {clock.between(part.low_ms, part.high_ms)}" for part in others)
+    return f": {_called(first)} takes {clock.between(first.low_ms, first.high_ms)}{also}"
+
+
+def _first_rows(parts: Sequence[Part], side: Sequence[str]) -> list[Part]:
+    """The first row of the table; where that is not of this side, the largest that is as well."""
+    largest = sorted(parts, key=lambda part: -part.time_ms)
+    own = [part for part in largest if part.part in side]
+    return largest[:1] if not own or largest[0].part in side else [largest[0], own[0]]
+
+
+def _called(part: Part) -> str:
+    """A part in the words of the table."""
+    if part.part == BUSY:
+        return "kernels of no known category" if part.cause == OTHER else part.cause
+    if part.part == EXPOSED_COMMUNICATION:
+        return EXPOSED_COMMUNICATION
     if part.part == EXPOSED_COPIES:
-        return f"Exposed copies ({part.cause}) take"
-    return "Kernels of no known category take" if part.cause == "Other" else f"{part.cause} takes"
-
-
-def _named(part: Part) -> str:
-    """What the host does and where, in the words of the table."""
+        return f"exposed {part.cause}"
+    if part.cause == f"host: {NO_NAME}":
+        return "unrecorded work of the host"
+    if part.cause == NO_NAME:
+        return "idle time of unrecorded cause"
     cause = part.cause.removeprefix("host: ")
     place = part.place.rpartition("/")[2]
-    return f"{cause} ({place})" if place and place.strip("()") not in cause else cause
+    with_place = f"{cause} ({place})" if place and place.strip("()") not in cause else cause
+    return with_place if part.part == IDLE or cause != part.cause else f"{with_place} {part.part}"
 
 
-def _largest(parts: Sequence[Part], holds: Callable[[Part], bool]) -> Part | None:
-    return max(filter(holds, parts), key=lambda part: part.time_ms, default=None)
-
-
-def _without_gpu(codes: Collection[str], has_events: bool) -> str:
+def _without_gpu(codes: Collection[str], has_events: bool) -> Verdict:
     """Not the same: a run without a GPU, one whose GPU was not recorded, a file whose rest is lost, and one whose kinds
     are guessed."""
-    for wanted, text in WITHOUT_GPU.items():
-        if wanted in codes:
-            return text
-    return NO_DURATIONS if has_events else "CPU only: this trace has no GPU work."
+    known = [text for wanted, text in WITHOUT_GPU.items() if wanted in codes]
+    text = next(iter(known), NO_DURATIONS if has_events else CPU_ONLY)
+    return Verdict(text, CANNOT_TELL if text.startswith("Cannot tell") else MEASURED)

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from warplens.analyses.graph.plain_step import plain_step
+from warplens.analyses.graph.clock import source_of
 from warplens.analyses.workspace import Workspace
 from warplens.categories import demangle
 from warplens.hardware import Family, family_of_kernels, is_generic
+from warplens.model.clock import GIVEN
 from warplens.model.quality import Note
 from warplens.model.table import Column, Table
-from warplens_run.base.units import listed
+from warplens_run.base.units import format_ms, listed
 
 COLUMNS = (
     Column("code", "stable name of the note", "", pl.String),
@@ -23,8 +24,14 @@ COLUMNS = (
 
 
 def quality(work: Workspace) -> Table:
-    own = (*_mangled_names(work), *_unknown_gpu(work), *_plain_step(work), *_memory(work), *_inferred_passes(work))
-    return quality_table(work.trace.quality.with_notes(*own).notes)
+    own = (
+        *_mangled_names(work),
+        *_unknown_gpu(work),
+        *_unused_step_time(work),
+        *_memory(work),
+        *_inferred_passes(work),
+    )
+    return quality_table(work.trace.quality.with_notes(*own, *_inferred_passes(work)).notes)
 
 
 def quality_table(notes: Iterable[Note]) -> Table:
@@ -75,7 +82,9 @@ def _inferred_passes(work: Workspace) -> list[Note]:
     return [Note("passes_inferred", len(passes), detail=passes.reason)]
 
 
-def _plain_step(work: Workspace) -> list[Note]:
-    """What the times of the simulated step rest on, where that matters."""
-    step = plain_step(work)
-    return [Note("plain_step", detail=step.note)] if step is not None and step.matters else []
+def _unused_step_time(work: Workspace) -> list[Note]:
+    """A step time that was given and is of another program, or of steps of which one is much longer."""
+    given_ns = work.options.step_ns
+    if not given_ns or not len(work.gpu) or source_of(work).name == GIVEN:
+        return []
+    return [Note("step_time_unused", detail=format_ms(given_ns / 1e6))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import SHORT
@@ -148,6 +149,21 @@ def _given_for_one_trace(args: argparse.Namespace) -> list[str]:
         if getattr(args, name) and getattr(args, name) != usual.get(name)
     ]
     return [*given, *(["--timeline corrected"] if args.timeline == "corrected" else [])]
+
+
+def options_given(args: argparse.Namespace) -> list[str]:
+    """The options that make this profile of the file, as they are written: what else is run on it needs them too."""
+    names = ("rules", "graph_capture", "execution_trace", "ncu", "memory_snapshot", "replay", "proof", "gpu",
+             "gpu_file", "gap", "short", "min_gain", "timeline", "step_time", "phase", "range")  # fmt: skip
+    settings = {name: setting.value for name, setting in load_settings().items()}
+    usual = {"short": SHORT, "timeline": "recorded"} | settings
+    given = []
+    for name in names:
+        value = getattr(args, name, None)
+        if value not in (None, "", usual.get(name)):
+            values = value if isinstance(value, list) else [value]
+            given += [f"--{name.replace('_', '-')} {quote(str(each))}" for each in values]
+    return given
 
 
 def inputs_of(args: argparse.Namespace) -> list[str]:

@@ -48,6 +48,11 @@ class Clock:
         return ESTIMATED if self.source == ESTIMATED else MEASURED
 
     @property
+    def known(self) -> str:
+        """The same with where it is from: `measured, given`."""
+        return {GIVEN: f"{MEASURED}, {GIVEN}", RECORDED: f"{MEASURED}, as {RECORDED}"}.get(self.source, self.source)
+
+    @property
     def hint(self) -> str:
         """What would make it narrower."""
         return f"--step-time T, with a measured {self.whole}, narrows it" if self.is_wide else ""
@@ -66,7 +71,7 @@ class Clock:
     def sure(self) -> str:
         """How sure it is, with the interval where that is seen: `31 to 52, estimated`."""
         seen = {self.of_step(ms) for ms in (self.low_ms, self.high_ms)}
-        return f"{self.interval}, {self.source}" if len(seen) > 1 else self.source
+        return f"{self.interval}, {self.known}" if len(seen) > 1 else self.known
 
     @property
     def amount(self) -> str:
@@ -78,7 +83,7 @@ class Clock:
     @property
     def text(self) -> str:
         """`39.6 ms (38.0 to 41.2, estimated)`, or `31 to 52 ms (estimated)` where the interval is wide."""
-        return f"{self.amount} ({self.source if self.is_wide else self.sure})"
+        return f"{self.amount} ({self.known if self.is_wide else self.sure})"
 
     def between(self, least_ms: float, most_ms: float) -> str:
         """`31 to 52 ms`, in the step's unit; one number where that is all that is seen."""

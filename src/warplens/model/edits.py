@@ -10,6 +10,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+GRAPH_PAUSE_NS: Final = 450.0
+"""Between two kernels of a CUDA graph: the median of 2,800 pauses on an H200 was 420 to 450 ns. Some overlap."""
+
 
 class WorkOfRows(msgspec.Struct, frozen=True):
     """The GPU events of some rows of a table."""
@@ -72,6 +75,8 @@ class CaptureGraph(msgspec.Struct, frozen=True):
     """The launches of a step become one launch of a CUDA or HIP graph, whose kernels take `factor` of their time."""
 
     factor: float = 1.0
+    pause_ns: float = GRAPH_PAUSE_NS
+    """Between two of its kernels."""
 
 
 Edit = ScaleWork | FuseWork | ReplaceWork | RemoveWaits | RemoveHostTime | ScaleHost | CaptureGraph
@@ -102,6 +107,11 @@ def with_saving(edit: Edit, share: float) -> Edit:
     if isinstance(edit, (ScaleWork, ReplaceWork)):
         return replace(edit, factor=min(1.0, max(0.0, 1 - share * (1 - edit.factor))))
     return edit
+
+
+def at_best(edit: Edit) -> Edit:
+    """The same edit without what it usually leaves: a bound holds for kernels of a graph that begin without a pause."""
+    return replace(edit, pause_ns=0.0) if isinstance(edit, CaptureGraph) else edit
 
 
 def with_measured_saving(edit: Edit, share: float) -> Edit:

@@ -57,7 +57,7 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """`bound` is true where the gain is an upper bound: what would be won if the cause vanished.
+    """`bound` is true where the gain is an upper bound: what would be won at most if the cause vanished.
 
     Where the time of a step without the profiler is known, `gain_ms` is time of that step, found by simulating it with
     the change (`edits`), between `gain_low_ms` and `gain_high_ms`; else it is time of the GPU. `gpu_gain_ms` is the GPU
@@ -161,10 +161,16 @@ EVIDENCE_COLUMNS = (
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """Largest gain first, time before memory; a measured one counts instead of the estimate."""
+    """Largest gain first, of the step before the GPU's, time before memory; a measured one counts, not the estimate."""
     return sorted(
         findings,
-        key=lambda finding: (-finding.known_gain_ms, -finding.gain_bytes, finding.code, finding.place),
+        key=lambda finding: (
+            -finding.known_gain_ms,
+            -finding.gpu_gain_ms,
+            -finding.gain_bytes,
+            finding.code,
+            finding.place,
+        ),
     )
 
 
@@ -192,12 +198,10 @@ def evidence_targets(findings: Iterable[Finding]) -> list[tuple[Target, ...]]:
     return [row.targets for finding in ranked(findings) for row in finding.rows]
 
 
-def answered(
-    finding: Finding, clock: Clock | None, certainty: str, at_most_ms: float = float("inf")
-) -> AnsweredFinding:
-    """A finding as the Answer has it; no gain exceeds the bound `at_most_ms`."""
+def answered(finding: Finding, clock: Clock | None, certainty: str) -> AnsweredFinding:
+    """A finding as the Answer has it."""
     proved = finding.proved_gain_ms is not None
-    gain = gain_text(finding, clock, at_most_ms)
+    gain = gain_text(finding, clock)
     return AnsweredFinding(
         code=finding.code,
         title=finding.title,
@@ -207,29 +211,28 @@ def answered(
         certainty=MEASURED if proved else certainty,
         gain_ms=finding.gain_ms,
         low_ms=finding.gain_low_ms if gain and not finding.bound else None,
-        high_ms=min(at_most_ms, upper_ms(finding)) if gain else None,
+        high_ms=upper_ms(finding) if gain else None,
         is_upper_bound=finding.bound,
         proof=_proof(finding),
     )
 
 
-def gain_text(finding: Finding, clock: Clock | None = None, at_most_ms: float = float("inf")) -> str:
-    """`12.6 ms (10.1 to 15.1)`, `≤ 9.4 ms`; empty without a gain."""
+def gain_text(finding: Finding, clock: Clock | None = None) -> str:
+    """`12.6 ms (10.1 to 15.1)`, `≤ 9.4 ms`, `no gain in step time (GPU-side 5.7 ms)`; empty without a gain."""
     if is_only_gpu_time(finding):
-        return f"≤ {format_ms(finding.gpu_gain_ms * (1.0 if finding.bound else 1 + SPREAD))} of GPU time"
+        return f"no gain in step time (GPU-side {format_ms(finding.gpu_gain_ms)})"
     if finding.gain_ms <= 0:
         return f"{'≤ ' * finding.bound}{format_bytes(finding.gain_bytes)} of memory" if finding.gain_bytes else ""
     whole = clock.step_ms if clock else finding.gain_ms
-    high = min(at_most_ms, upper_ms(finding))
     if finding.bound or not finding.gain_high_ms:
-        return f"≤ {format_short_ms(high, whole)}"
-    return _interval(finding.gain_ms, finding.gain_low_ms, high, whole)
+        return f"≤ {format_short_ms(upper_ms(finding), whole)}"
+    return _interval(finding.gain_ms, finding.gain_low_ms, finding.gain_high_ms, whole)
 
 
 def _interval(gain_ms: float, low_ms: float, high_ms: float, like_ms: float) -> str:
     """`12.6 ms (10.1 to 15.1)`."""
     gain, low, high = (format_short_ms(ms, like_ms) for ms in (gain_ms, low_ms, high_ms))
-    return f"{gain} ({low.rpartition(' ')[0]} to {high.rpartition(' ')[0]})"
+    return f"{gain} ({low.rpartition(' ')[0] or low} to {high.rpartition(' ')[0] or high})"
 
 
 def upper_ms(finding: Finding) -> float:

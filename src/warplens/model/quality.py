@@ -45,7 +45,10 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "{count:generation} of a diffusion model marked ({detail}): each is a whole generation without tokens, "
         "so the tables of serving leave it out",
     ),
-    "plain_step": (INFO, "{detail}"),
+    "step_time_unused": (
+        WARNING,
+        "the given step time ({detail}) is not used: no cost of recording makes the recorded steps take it",
+    ),
     "corrected_times": (INFO, "times are corrected for what recording cost: {detail}"),
     "passes_inferred": (
         INFO,
@@ -279,16 +282,10 @@ class _AnyCount(str):
         return f"N {nouns.split('|')[1] if '|' in nouns else nouns + 's'}"
 
 
-WITHOUT_WORDS: Final = {
-    "plain_step": "how long a step takes without the profiler and how that is known, beside the recorded step",
-}
-"""What notes say whose text is their detail alone."""
-
-
 def explained(code: str) -> str:
     """What a note says, whatever its count and detail."""
     text = MESSAGES[code][1]
-    return WITHOUT_WORDS.get(code) or text.format(count=_AnyCount(), detail="…")
+    return text.format(count=_AnyCount(), detail="…")
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -324,7 +321,7 @@ class Quality(msgspec.Struct, frozen=True):
 
 
 def notes_of(quality: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of the table `quality` what affects the numbers, and what is only not recorded; the clock says its own note."""
-    rows = [row for row in quality.to_dicts() if row["code"] != "plain_step"]
+    """Of the table `quality` what affects the numbers, and what is only not recorded."""
+    rows = quality.to_dicts()
     warnings = tuple(str(row["message"]) for row in rows if row["severity"] == WARNING)
     return warnings, tuple(str(row["message"]) for row in rows if row["severity"] != WARNING)

@@ -55,7 +55,7 @@ def render_advice(findings: Sequence[Finding], gains: Sequence[str], scope: Advi
             lines += [("", "none"), *((line, "none") for line in fold(APART, max(20, width)))]
         title = clean(f"{number}. {finding.code}  {finding.title}")
         lines += [("", "none"), *((line, "bold") for line in _hanging(title, width, INDENT))]
-        is_time = scope.per_step and (finding.gain_ms > 0 or finding.gpu_gain_ms > 0)
+        is_time = scope.per_step and finding.gain_ms > 0 and not finding.saves_only_gpu_time
         parts = (
             ("gain", f"{gain} per step" if gain and is_time else gain),
             ("where", finding.place),

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from warplens.outputs.answer_text import finding_text, part_text, step_text
 from warplens.outputs.cells import cell_texts, shown_columns
 from warplens_run.base.printable import clean
 from warplens_run.base.text import elide
 
 if TYPE_CHECKING:
+    from warplens.model.answer import Answer
     from warplens.model.table import Table
     from warplens.outputs.document import Document
 
@@ -26,16 +28,43 @@ _LINE_START = re.compile(r"^[-+=#]")
 def markdown_bytes(document: Document) -> bytes:
     """The whole document; rows beyond `MAX_ROWS` of a table are counted, not shown."""
     lines = [f"# {escape(document.title)}", "", f"Source: {escape(document.source)}", ""]
-    if document.answer.verdict:
-        lines += [f"**{escape(document.answer.verdict)}**", ""]
-    if clock := document.answer.clock:
-        lines += [f"One {clock.whole}: {escape(clock.text)}", ""]
+    lines += _answer(document.answer)
     if document.facts:
         lines += [f"- **{escape(name)}**: {escape(value)}" for name, value in document.facts.items()]
         lines.append("")
     for table in document.tables:
         lines += _section(table)
     return "\n".join(lines).encode()
+
+
+def _answer(answer: Answer) -> Iterator[str]:
+    """All of it, in the order of the terminal."""
+    if answer.warnings:
+        yield from (*(f"- ! {escape(warning)}" for warning in answer.warnings), "")
+    if answer.verdict:
+        yield from (f"**{escape(answer.verdict)}**", "")
+    certain = [f"- **{answer.clock.whole}**: {escape(step_text(answer.clock))}"] if answer.clock else []
+    certain += [f"- {escape(limit)}" for limit in answer.limits]
+    if certain:
+        yield from (*certain, "")
+    if answer.findings:
+        yield from ("## What to change", "")
+        for finding in answer.findings:
+            where = f"{finding.place}: " if finding.place else ""
+            yield f"- **{finding.code}** {escape(finding_text(finding))}  "
+            yield f"  {escape(where + finding.advice)}"
+            if finding.proof:
+                yield f"  {escape(finding.proof)}"
+        yield ""
+    if answer.parts and answer.clock is not None:
+        yield from (f"## Where one {answer.clock.whole} goes", "", _row(["part", "share", "time", "place"]))
+        yield _row(["---", "---:", "---:", "---"])
+        for part in answer.largest:
+            numbers = [f"{part.percent:.1f}%", answer.clock.of_step(part.time_ms)]
+            yield _row([escape(part_text(part)), *numbers, escape(part.place)])
+        yield ""
+    if answer.next:
+        yield from ("## What to look at next", "", "```sh", *map(clean, answer.next), "```", "")
 
 
 def escape(text: str) -> str:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from warplens.model.answer import Answer, AnsweredFinding, Part
 from warplens.model.table import Table
+from warplens.outputs.answer_text import finding_text, part_text, step_text
 from warplens.outputs.document import Document
 from warplens.outputs.furthest import furthest_text
 from warplens.outputs.power_text import power_text
@@ -50,10 +51,8 @@ REPLAY_WORDS = {
 }
 
 
-def render_summary(
-    document: Document, *, width: int, written: Sequence[str] = (), options: Sequence[str] = ()
-) -> TableText:
-    """`options` are those of the command line that the proposed commands need too."""
+def render_summary(document: Document, *, width: int, written: Sequence[str] = ()) -> TableText:
+    """All lines of the first screen."""
     answer, tables = document.answer, {table.name: table for table in document.tables}
     lines = [
         *((line, "bold") for line in _whole(" · ".join(answer.opened), width)),
@@ -66,7 +65,7 @@ def render_summary(
         *_more(document, tables, width),
         ("", "none"),
         *(_labelled("wrote", ", ".join(written), width) if written else []),
-        *_commands(answer, options),
+        *_commands(answer),
     ]
     return TableText(tuple(lines))
 
@@ -109,10 +108,7 @@ def _step(answer: Answer, width: int) -> list[Line]:
     clock = answer.clock
     if clock is None:
         return []
-    parts = [clock.text]
-    if clock.of_step(clock.recorded_ms) != clock.of_step(clock.step_ms):
-        parts.append(f"{clock.of_step(clock.recorded_ms)} recorded")
-    return _labelled(clock.whole, " · ".join(filter(None, (*parts, clock.counted, clock.hint))), width)
+    return _labelled(clock.whole, step_text(clock), width)
 
 
 def _warnings(answer: Answer, width: int) -> list[Line]:
@@ -175,7 +171,7 @@ def _parts(answer: Answer, width: int) -> list[Line]:
 
 def _part_name(part: Part) -> str:
     """`GPU idle · host: forward (model.py:12 forward)`."""
-    name = f"{part.part} · {part.cause}" if part.cause else part.part
+    name = part_text(part)
     with_place = f"{name} ({part.place})"
     has_place = part.place and part.place.strip("()") not in part.cause and cell_width(clean(with_place)) <= PART_ROOM
     return with_place if has_place else name
@@ -236,8 +232,7 @@ def _findings(findings: Sequence[AnsweredFinding], width: int) -> list[Line]:
         return []
     lines: list[Line] = [("", "none"), ("findings", "bold")]
     for finding in findings[:MAX_FINDINGS]:
-        gain = f"{finding.gain} · " if finding.gain else ""
-        first, *rest = _whole(gain + finding.title, max(20, width - 7))
+        first, *rest = _whole(finding_text(finding), max(20, width - 7))
         lines += [(f"{finding.code}  {first}", "none"), *((f"       {line}", "none") for line in rest)]
         lines += [(f"       {line}", "none") for line in _whole(finding.proof, max(20, width - 7))]
         place = f"{finding.place}: " if finding.place else ""
@@ -253,10 +248,8 @@ def _furthest(tables: Mapping[str, Table], width: int) -> list[Line]:
     return [*_labelled("limit", text, width)] if text else []
 
 
-def _commands(answer: Answer, options: Sequence[str]) -> list[Line]:
+def _commands(answer: Answer) -> list[Line]:
     """Commands to paste stay whole, however long the path."""
-    lines: list[Line] = []
-    for number, command in enumerate(answer.next):
-        own = options if not command.startswith("warplens explain") else ()
-        lines.append((f"{'' if number else 'try':<{LABEL}}{clean(' '.join([command, *own]))}", "dim"))
-    return lines
+    return [
+        (f"{'' if number else 'try':<{LABEL}}{clean(command)}", "dim") for number, command in enumerate(answer.next)
+    ]

@@ -126,12 +126,12 @@ class PathsProfile(TablesOnDemand):
     def _time(self) -> str:
         categories = self.table("kernel_categories").to_dicts()
         if not categories:
-            return f"No GPU time in this profile; it has {self._counted()} by call path."
+            return f"No GPU time in this profile; it has {self._counted()} by call path (measured)."
         what, percent = categories[0]["kernel_category"], categories[0]["percent"]
         if what == OTHER:  # the kernel's name says more
             kernels = self.table("kernels").frame.group_by("kernel_short").agg(pl.col("percent").sum())
             what, percent = kernels.sort("percent", "kernel_short", descending=[True, False]).row(0)
-        return f"{what} takes {percent:.0f} % of the GPU time; the profile has no timeline."
+        return f"{what} takes {percent:.0f} % of the GPU time (measured); the profile has no timeline."
 
     def _counted(self) -> str:
         """What a profile without GPU times contains."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from shlex import quote, split
 from typing import TYPE_CHECKING
 
 from warplens.outputs.document import Document, Extras
@@ -60,8 +62,15 @@ class ReopenedProfile(TablesOnDemand):
         return self._trace.hardware
 
     def answer(self) -> Answer:
-        """All that is concluded of the trace."""
-        return self._report.answer
+        """All that is concluded of the trace, of the file where it is now: what was kept may be of a copy."""
+        answer = self._report.answer
+        opened = (self._short_source, *answer.opened[1:])
+        return replace(answer, opened=opened, next=tuple(map(self._of_this_file, answer.next)))
+
+    def _of_this_file(self, command: str) -> str:
+        """`warplens advise FILE …`: a proposed command has the file in the third place, if any."""
+        program, verb, _, *rest = split(command)
+        return command if verb == "explain" else " ".join([program, verb, quote(self.source), *map(quote, rest)])
 
     def findings(self) -> list[Finding]:
         """What is worth changing, largest gain first, each with the rows behind it."""
@@ -98,7 +107,7 @@ class ReopenedProfile(TablesOnDemand):
             facts=self._report.facts,
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             extras=lambda: self._extras(command),
-            answer=self._report.answer,
+            answer=self.answer(),
             paths=self.call_paths if tables is None else None,
         )
 

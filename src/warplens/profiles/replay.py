@@ -55,10 +55,10 @@ class OpenedReplay(TablesOnDemand):
         measures = {row["measure"]: row["value"] for row in self.table("replay").to_dicts()}
         covered = f"{format_percent(measures['covered'])} of the traced GPU time was replayed on {self.result.device}"
         if "replayed / traced" not in measures:
-            return f"{covered}.", MEASURED
+            return f"{covered} ({MEASURED}).", MEASURED
         same = format_percent(measures["same kernels"])
         compared = f"{measures['replayed / traced']:.2f} × the traced time, {same} of it by the same kernels"
-        return f"{covered}: {compared}.", MEASURED
+        return f"{covered}: {compared} ({MEASURED}).", MEASURED
 
     def _headline(self) -> tuple[str, ...]:
         return self.result.device, "replay result", plural(len(self.result.units), "unit")

@@ -133,7 +133,7 @@ class Profile(TablesOnDemand):
         bounds = self.bounds
         findings = find(
             self._advice_tables(), self.min_gain_percent, self.trace.meta.format, self.model_of_gains, bounds,
-            host_code(self.workspace) if bounds is not None else None,
+            host_code(self.workspace) if bounds is not None else None, self.clock,
         )  # fmt: skip
         findings += self._memory_findings()
         if self.workspace.proof is None:

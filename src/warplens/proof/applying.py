@@ -7,9 +7,16 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from warplens.analyses.graph.editing import GRAPH_PAUSE_NS
 from warplens.analyses.graph.what_if import Gain, StepModel
-from warplens.model.edits import CaptureGraph, Edit, ScaleWork, StepChange, WorkOfRows, with_measured_saving
+from warplens.model.edits import (
+    GRAPH_PAUSE_NS,
+    CaptureGraph,
+    Edit,
+    ScaleWork,
+    StepChange,
+    WorkOfRows,
+    with_measured_saving,
+)
 from warplens.model.finding import Finding, proved_gain_text, ranked
 from warplens.proof.measured_edits import edited_work, share_of_expected
 from warplens_run.formats.proof_plan import OF_KERNEL_LAB

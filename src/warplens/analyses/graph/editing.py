@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
@@ -26,9 +25,6 @@ from warplens.model.edits import (
 from warplens.model.intervals import EMPTY, Union, covers, subtract, union
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
-
-GRAPH_PAUSE_NS: Final = 450.0
-"""Between two kernels of a CUDA graph: the median of 2,800 pauses on an H200 was 420 to 450 ns."""
 
 Members = Callable[[WorkOfRows], Ints]
 """The GPU events, as rows of the trace in order, that belong to some rows of a table."""
@@ -104,7 +100,7 @@ class EditedGraph:
             case ScaleHost():
                 self.host_ns *= edit.factor
             case CaptureGraph():
-                self._capture(edit.factor)
+                self._capture(edit)
 
     def _chosen(self, work: WorkOfRows) -> Ints:
         """The nodes of these rows, in the order of their launches."""
@@ -200,17 +196,17 @@ class EditedGraph:
         self.host_ns[edges] -= np.minimum(self.host_ns[edges], time_ns)
         self.removed = union(*(np.concatenate(ends) for ends in zip(self.removed, removed, strict=True)))
 
-    def _capture(self, factor: float) -> None:
+    def _capture(self, edit: CaptureGraph) -> None:
         """The host's time goes, and what is left between kernels is the pause inside a graph."""
         for weights in (self.weight_ns, self.whole_ns):
-            weights[self.graph.is_work] *= factor
+            weights[self.graph.is_work] *= edit.factor
         graph = self.graph
         is_launch = graph.edge_kind == LAUNCH
         # What a run does before its first call and after its last one is no part of any graph.
         frames_run = ((graph.kind[graph.source] == MARK) | (graph.kind[graph.target] == MARK)) & graph.is_run
         self.host_ns[(graph.on_host & ~frames_run) | is_launch] = 0.0
         on_gpu = is_launch | (self.graph.edge_kind == STREAM)
-        self.latency_ns[on_gpu] = np.minimum(self.latency_ns[on_gpu], GRAPH_PAUSE_NS)
+        self.latency_ns[on_gpu] = np.minimum(self.latency_ns[on_gpu], edit.pause_ns)
 
 
 def steps_of(graph: StepGraph, edited: Sequence[EditedGraph]) -> Floats:

@@ -170,7 +170,9 @@ def _queued(points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> _Queued:
     long = np.where(is_full, LONG_INTO_FULL_NS, LONG_LAUNCH_NS)
     long = np.where(is_graph, np.maximum(MUCH_LONGER * least, LONG_LAUNCH_NS), long)
     is_soon = points.end_ns - ended <= np.where(is_full, SOON_IN_FULL_NS, SOON_NS)
-    is_queued = (points.kind == CALL) & (taken >= long) & is_soon & (latest >= 0) & (ended > points.start_ns)
+    # Where nothing is outstanding there is room: such a call took long for reasons of the host's.
+    is_queued = (points.kind == CALL) & (taken >= long) & (outstanding > 0)
+    is_queued &= is_soon & (latest >= 0) & (ended > points.start_ns)
     return _Queued(np.where(is_queued, event, NONE), least)
 
 

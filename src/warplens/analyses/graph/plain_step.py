@@ -10,7 +10,6 @@ from warplens.analyses.graph.bounds import step_bounds
 from warplens.analyses.graph.building import graph_of, has_graph
 from warplens.analyses.graph.simulating import NOTED_SHARE
 from warplens.analyses.workspace import Workspace
-from warplens_run.base.units import format_short_ms
 
 GIVEN: Final = "given"
 MEASURED: Final = "measured in the bundle"
@@ -37,18 +36,6 @@ class PlainStep(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         return "step" if self.is_step else "run"
-
-    @property
-    def note(self) -> str:
-        """A sentence: `a step takes 31.2 to 52.0 ms without the profiler (estimated …), 56.5 ms recorded`."""
-        whole = "a step" if self.is_step else "the run"
-        least, expected, most, recorded = (
-            format_short_ms(ms, self.recorded_ms) for ms in (self.low_ms, self.plain_ms, self.high_ms, self.recorded_ms)
-        )
-        plain = expected if least == most else f"{least.rpartition(' ')[0]} to {most}"
-        waits = format_short_ms(self.left_out_ms, self.recorded_ms)
-        left_out = f"; not counted: {waits} of waits for work from before it" if self.left_out_ms else ""
-        return f"{whole} takes {plain} without the profiler ({self.origin}), {recorded} recorded{left_out}"
 
 
 def plain_step(work: Workspace) -> PlainStep | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from shlex import quote
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from warplens.cli.opening import inputs_of, keep_report, open_profile, reopen, report_name
+from warplens.cli.opening import inputs_of, keep_report, open_profile, options_given, reopen, report_name
 from warplens.cli.options import add_outputs, add_ranks, add_theme, add_trace
 from warplens.cli.rows import print_json
 from warplens.cli.showing import show_text, themed
@@ -18,6 +17,7 @@ from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.model.table import Table
+    from warplens.outputs import Document
     from warplens.profiles.opened import Opened
 
 
@@ -57,33 +57,33 @@ class ReportVerb(Verb):
             profile = open_profile(args)
         names = profile.report_names
         targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=names, inputs=inputs)
-        written = [
-            path for target in targets for path in write(target, themed(profile.document(command=command_line()), args))
-        ]
-        self._print(args, profile)
+        document = _document(profile, args)
+        written = [path for target in targets for path in write(target, document)]
+        self._print(args, profile, document)
         if args.quiet or args.json:
             report_written(args.output, len(written))
         if not is_kept:
             keep_report(name, profile)
         return 0
 
-    def _print(self, args: argparse.Namespace, profile: Opened) -> None:
+    def _print(self, args: argparse.Namespace, profile: Opened, document: Document) -> None:
         if args.json:
             print_json(_findings(profile), args.top)
         elif not args.quiet:
             from warplens.outputs.summary import render_summary
 
-            options = [f"{name} {quote(value)}" for name, value in _opened_with(args)]
-            show_text(render_summary(profile.document(), width=width(120), written=args.output, options=options))
+            show_text(render_summary(document, width=width(120), written=args.output))
 
 
-def _opened_with(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Options that make another trace of the same file."""
-    yield from (("--graph-capture", str(path)) for path in args.graph_capture)
-    for name in ("phase", "range", "memory_snapshot", "rank"):
-        value = getattr(args, name, None)
-        if value not in (None, ""):
-            yield f"--{name.replace('_', '-')}", str(value)
+def _document(profile: Opened, args: argparse.Namespace) -> Document:
+    """Of the profile as it was opened: the commands that it proposes have the same options."""
+    document = themed(profile.document(command=command_line()), args)
+    given = options_given(args)
+    commands = (
+        command if command.startswith("warplens explain ") else " ".join([command, *given])
+        for command in document.answer.next
+    )
+    return replace(document, answer=replace(document.answer, next=tuple(commands)))
 
 
 def _findings(profile: Opened) -> Table:

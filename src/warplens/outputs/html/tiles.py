@@ -56,9 +56,9 @@ def gains_base(clock: Clock) -> str:
 
 
 def _times(answer: Answer, clock: Clock) -> Iterator[Tile]:
-    sure = clock.source if clock.is_wide else clock.sure
-    recorded = f"{sure} · {clock.of_step(clock.recorded_ms)} recorded"
-    yield Tile(clock.whole.capitalize(), clock.amount, recorded, SOURCES[clock.source], "step_time")
+    sure, recorded = clock.known if clock.is_wide else clock.sure, clock.of_step(clock.recorded_ms)
+    note = sure if recorded == clock.of_step(clock.step_ms) else f"{sure} · {recorded} recorded"
+    yield Tile(clock.whole.capitalize(), clock.amount, note, SOURCES[clock.source], "step_time")
     if answer.savings and answer.bound:
         savings = " · ".join(f"{saving.of} {_saving(clock, saving.at_most_ms)}" for saving in answer.savings[:2])
         yield Tile("Bound", answer.bound, savings, BOUND, "bounds")

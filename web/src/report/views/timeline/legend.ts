@@ -28,7 +28,9 @@ export class Legend {
     // Arrows between warps take no time, and have no colour of their own.
     if (app.scenes.some(({ isInside }) => isInside)) names.splice(names.findIndex((name) => !total(name)) >>> 0);
     const hidden = new Set(app.store.get("hide"));
-    replace(this.element, ...names.map((name) => this.chip(name, spent, hidden.has(name), names)), this.showAll(hidden), this.pathChip());
+    const base = app.scenes.some(({ isInside }) => isInside) ? "of the warps' time:" : "of GPU time:";
+    const label = names.length ? h("span", { class: "quiet", text: base }) : null;
+    replace(this.element, label, ...names.map((name) => this.chip(name, spent, hidden.has(name), names)), this.showAll(hidden), this.pathChip());
     replace(this.kinds, ...this.kernelKeys(), ...this.kindKeys());
   }
 
