@@ -272,7 +272,9 @@ def test_rates_without_the_profiler_are_those_of_the_corrected_timeline() -> Non
     assert (plain["decode"] / low, high / plain["decode"]) == pytest.approx(
         (clock.high_ms / clock.step_ms, clock.step_ms / clock.low_ms)
     )
-    assert profile.verdict().startswith(f"Decode of 1 request: {plain['decode']:.1f} tokens/s ({low:.1f} to {high:.1f}); prefill of")
+    assert profile.verdict().startswith(
+        f"Decode of 1 request: {plain['decode']:.1f} tokens/s ({low:.1f} to {high:.1f}); prefill of"
+    )
     assert "(estimated). Host-bound" in profile.verdict()
 
 
