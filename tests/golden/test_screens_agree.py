@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from warplens.outputs.json_text import json_bytes
 from warplens.outputs.markdown import escape, markdown_bytes
 from warplens.outputs.summary import render_summary
 from warplens_run.base.errors import WarplensError
+from warplens_run.base.units import format_ms, format_short_ms
 
 WIDTH = 110
 NUMBERS = ("step_time", "breakdown", "findings")
@@ -37,13 +39,12 @@ HOST_SIDE = (BEFORE, IDLE, AFTER)
 
 
 def openable() -> Iterator[Path]:
-    """Every sample that is a profile, a folder of ranks or what was found of a kernel, and the shared traces."""
+    """Every sample that is a profile, a folder of ranks or what was found of a kernel, and the shared traces and jobs."""
     samples = ROOT / "samples"
     jobs = [folder for folder in sorted((samples / "ranks").iterdir()) if folder.is_dir()]
     files = [path for path in sorted(samples.rglob("*")) if path.is_file() and path.suffix not in (".md", ".py", ".cu")]
-    shared_jobs = [
-        folder for folder in sorted((SHARED / "traces" / "ranks").glob("*")) if (folder / "truth.json").exists()
-    ]
+    own = {job.name for job in jobs}
+    shared_jobs = [folder for folder in sorted((SHARED / "traces" / "ranks").glob("*")) if folder.name not in own]
     yield from [*jobs, *shared_jobs, *distinct([*shared_traces(), *files])]
 
 
@@ -120,17 +121,47 @@ def test_the_tables_have_the_numbers_of_the_answer(screen: Screen) -> None:
     for name in ("step_ms", "low_ms", "high_ms", "source", "recorded_ms", "whole", "steps"):
         value = getattr(answer.clock, name)
         assert row[name] == (pytest.approx(value, abs=1e-6) if isinstance(value, float) else value)
-    parts = {(row["part"], row["cause"]): row for row in screen.rows("breakdown")}
-    assert len(parts) == len(answer.parts)
-    for part in answer.parts:
+    rows = parts_in_the_table(screen)
+    parts = {(row["part"], row["cause"]): row for row in rows}
+    assert len(parts) == len(rows)
+    own = {(part.part, part.cause): part for part in answer.parts}
+    assert parts.keys() == own.keys()
+    for key, part in own.items():
         for name in ("time_ms", "percent", "low_ms", "high_ms"):
-            assert parts[part.part, part.cause][name] == pytest.approx(getattr(part, name), abs=1e-5)
+            assert parts[key][name] == pytest.approx(getattr(part, name), abs=1e-5)
+
+
+def parts_in_the_table(screen: Screen) -> list[dict[str, Any]]:
+    """Of a job those of the rank whose step the Answer's parts are of."""
+    rows, whose = screen.rows("breakdown"), screen.answer.parts_of
+    assert bool(whose) == (screen.answer.kind == "job")
+    return [row for row in rows if f"rank {row['rank']}" == whose] if whose else rows
+
+
+def test_the_parts_of_each_rank_are_the_step_of_the_job(screen: Screen) -> None:
+    clock = clock_of(screen)
+    if screen.answer.kind != "job":
+        pytest.skip("one trace: its parts are tested above")
+    by_rank: dict[int, float] = {}
+    for row in screen.rows("breakdown"):
+        by_rank[row["rank"]] = by_rank.get(row["rank"], 0.0) + row["time_ms"]
+    assert by_rank == {row["rank"]: pytest.approx(clock.step_ms) for row in screen.rows("ranks")}
 
 
 def test_top_kernels_are_a_part_of_what_the_gpu_does(screen: Screen) -> None:
     answer, clock = screen.answer, clock_of(screen)
     on_gpu = sum(part.time_ms for part in answer.parts if part.part in ON_GPU)
     assert sum(kernel.time_ms for kernel in answer.kernels) <= on_gpu * LITTLE
+    causes = {(row["kernel_short"], row["op"]): set[str]() for row in screen.rows("kernels")}
+    for row in screen.rows("kernels"):
+        causes[row["kernel_short"], row["op"]] |= {row["kernel_category"], row["kernel_short"]}
+    time_of: dict[str, float] = {}
+    for part in answer.parts:
+        if part.part in ON_GPU:
+            time_of[part.cause] = time_of.get(part.cause, 0.0) + part.time_ms
+    for cause, ms in time_of.items():
+        own = [kernel for kernel in answer.kernels if causes[kernel.kernel, kernel.op] & time_of.keys() == {cause}]
+        assert sum(kernel.time_ms for kernel in own) <= ms * LITTLE, cause
     for kernel in answer.kernels:
         assert kernel.percent == pytest.approx(100 * kernel.time_ms / clock.step_ms)
     if clock.source == ESTIMATED:
@@ -178,11 +209,91 @@ def test_the_findings_of_the_table_are_those_of_the_answer(screen: Screen) -> No
 
 def test_the_verdict_has_the_numbers_of_the_parts_the_bounds_and_the_step(screen: Screen) -> None:
     answer, clock = screen.answer, clock_of(screen)
-    shown = {clock.of_step(ms).rpartition(" ")[0] for ms in known_ms(answer, clock)}
-    told = re.sub(r"^.*, as recorded\. ", "", answer.verdict)  # rates of a served model are in a table of their own
+    shown = {number_of(clock.of_step(ms)) for ms in known_ms(answer, clock)}
+    told = answer.verdict.removeprefix(served_sentence(screen))
+    for straggler in screen.rows("stragglers")[:1]:
+        excess_ms = straggler["excess_ms"]
+        without = [clock.step_ms - straggler[name] for name in ("gain_ms", "gain_low_ms", "gain_high_ms")]
+        before = [median(earlier_steps(screen, straggler))] if earlier_steps(screen, straggler) else []
+        shown |= {number_of(clock.of_step(max(0.0, ms))) for ms in [*without, *before]}
+        shown |= {number_of(text) for text in (format_short_ms(excess_ms, excess_ms), format_ms(excess_ms))}
+        told = told.replace(straggler["note"] or " ", " ")
     told = re.sub(r"\([^()]*\.\w+:\d+[^()]*\)", "", told)  # places
     for number in re.findall(r"(\d[\d.,]*)(?= (?:ms|µs|s)\b| to \d| of \d| of the )", told):
         assert number.rstrip(".,") in shown, (number, answer.verdict)
+
+
+def number_of(text: str) -> str:
+    return text.rpartition(" ")[0]
+
+
+def earlier_steps(screen: Screen, straggler: dict[str, Any]) -> list[float]:
+    """The job's steps before this rank delayed them."""
+    steps = {row["step"]: row["step_ms"] for row in screen.rows("rank_steps")}
+    return [ms for step, ms in steps.items() if step < straggler["since_step"]]
+
+
+def served_sentence(screen: Screen) -> str:
+    """What the verdict says of a served model; its numbers are those of a table of its own."""
+    sentence = re.match(rf"(?:Decode|Mixed|Prefill)\b.*? \((?:{'|'.join(SOURCES)})\)\. ?", screen.answer.verdict)
+    return sentence[0] if sentence and screen.rows("serving_phases") else ""
+
+
+def test_the_verdict_on_a_served_model_has_the_numbers_of_its_phases(screen: Screen) -> None:
+    phases = {row["phase"]: row for row in screen.rows("serving_phases")}
+    if not phases:
+        pytest.skip("no model is served")
+    sentence = served_sentence(screen)
+    assert sentence
+    for clause in sentence.rpartition(" (")[0].split("; "):
+        row = phases[clause.split()[0].lower().rstrip(":")]
+        rates = ("requests", "tokens_per_s", "plain_tokens_per_s", "low_tokens_per_s", "high_tokens_per_s")
+        values = [row[name] for name in rates if row[name] is not None]
+        shown = {f"{value:,.0f}" for value in values if value >= 100 or value == round(value)}
+        shown |= {f"{value:.1f}" for value in values if value < 100} | {number_of(format_ms(row["median_ms"]))}
+        numbers = re.findall(r"\d[\d,]*(?:\.\d+)?", clause)
+        assert numbers and set(numbers) <= shown, clause
+
+
+def test_the_verdict_on_a_job_is_of_its_step_and_of_its_first_straggler(screen: Screen) -> None:
+    answer, clock = screen.answer, clock_of(screen)
+    if answer.kind != "job":
+        pytest.skip("one trace has no stragglers")
+    assert f"step takes {clock.amount}" in answer.verdict or f"{clock.amount} a step" in answer.verdict
+    without = re.search(r" without \w+ (\S+) \((\S+) to (\S+), ", answer.verdict)
+    before = re.search(r"; (\S+ \S+) before\.", answer.verdict)
+    slower = re.search(r" (?:is|are) (\S+ \S+) slower per step since step (\d+)", answer.verdict)
+    assert screen.rows("stragglers") or not (without or before or slower)
+    for straggler in screen.rows("stragglers")[:1]:
+        assert answer.verdict.casefold().startswith((straggler["group"], straggler["cause"]))
+        assert without or slower
+        if without:
+            gains = [straggler[name] for name in ("gain_ms", "gain_high_ms", "gain_low_ms")]
+            assert [*without.groups()] == [number_of(clock.of_step(max(0.0, clock.step_ms - ms))) for ms in gains]
+        if before:
+            assert before[1] == clock.of_step(median(earlier_steps(screen, straggler)))
+        if slower:
+            excess_ms = straggler["excess_ms"]
+            assert slower.groups() == (format_short_ms(excess_ms, excess_ms), str(straggler["since_step"]))
+
+
+def test_a_straggler_costs_as_much_among_the_findings_as_in_its_own_table(screen: Screen) -> None:
+    of_group = {row["group"]: row for row in screen.rows("stragglers")}
+    if not of_group:
+        pytest.skip("no rank delays others")
+    number_by_group = {
+        row["what"]: row["finding"]
+        for row in screen.rows("evidence")
+        if row["detail"].startswith("longer than its peers")
+    }
+    assert number_by_group.keys() <= of_group.keys()
+    for group, number in number_by_group.items():
+        row, answered = screen.rows("findings")[number - 1], screen.answer.findings[number - 1]
+        for name in ("gain_ms", "gain_low_ms", "gain_high_ms"):
+            assert row[name] == pytest.approx(of_group[group][name], abs=1e-5)
+        assert answered.gain_ms == pytest.approx(of_group[group]["gain_ms"], abs=1e-5)
+        assert answered.low_ms is None or answered.low_ms == pytest.approx(of_group[group]["gain_low_ms"], abs=1e-5)
+        assert answered.high_ms is None or answered.high_ms == pytest.approx(of_group[group]["gain_high_ms"], abs=1e-5)
 
 
 def known_ms(answer: Answer, clock: Clock) -> list[float]:
@@ -235,14 +346,28 @@ def test_the_head_of_the_page_shows_the_answer(screen: Screen) -> None:
     if step := shown.get(clock.whole.capitalize()):
         assert step.value == clock.amount
         assert step.note.startswith(clock.source if clock.is_wide else clock.sure)
-        assert clock.of_step(clock.recorded_ms) in step.note
+        if answer.kind == "job":  # its step is the recorded one
+            assert step.value == clock.of_step(clock.recorded_ms)
+            assert step.note.endswith(clock.counted)
+        else:
+            assert clock.of_step(clock.recorded_ms) in step.note
     if bound := shown.get("Bound"):
         assert bound.value == answer.bound
         for part, text in (each.split(" ", 1) for each in bound.note.split(" · ")):
             (saving,) = [saving for saving in answer.savings if saving.of == part]
             assert text in (f"≤ {clock.of_step(saving.at_most_ms)}", "nothing")
     busy_ms = sum(part.time_ms for part in answer.parts if part.part in WITH_GPU)
-    assert shown["GPU busy"].value == clock.share(busy_ms)
+    if all(part.part in ("host", EXPOSED_COMMUNICATION) for part in answer.parts):
+        assert "GPU busy" not in shown, "a job without GPUs"
+    else:
+        assert shown["GPU busy"].value == clock.share(busy_ms)
+    for name in ("host", EXPOSED_COMMUNICATION, IDLE) if answer.kind == "job" else ():
+        own_ms = [part.time_ms for part in answer.parts if part.part == name]
+        tile = shown.get(f"{name[0].upper()}{name[1:]}")
+        assert (tile is None) == (not own_ms)
+        if tile:
+            assert tile.value == clock.share(sum(own_ms))
+            assert tile.note == f"{clock.of_step(sum(own_ms))} of {answer.parts_of}'s step"
     parts = tiles.step_parts(answer)
     assert [part.time for part in parts] == [clock.between(part.low_ms, part.high_ms) for part in answer.largest]
     assert clock.text in tiles.gains_base(clock)

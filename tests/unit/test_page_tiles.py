@@ -80,12 +80,19 @@ def test_a_job_has_its_step_the_parts_of_the_rank_that_decides_it_and_the_stragg
     straggler = table("stragglers", rank=[1], excess_ms=[20.0], since_step=[3], cause=["host"])
     assert words([*job_tiles(answer, [straggler])]) == [
         ("Step", "100.0 ms", "recorded · 3 steps"),
-        ("GPU busy", "60.0 %", "60.0 ms of rank 1's step"),
+        ("GPU busy", "90.0 %", "90.0 ms of rank 1's step"),
         ("Exposed communication", "30.0 %", "30.0 ms of rank 1's step"),
         ("GPU idle", "10.0 %", "10.0 ms of rank 1's step"),
         ("Straggler", "rank 1", "20.0 ms a step since step 3"),
     ]
     assert job_tiles(Answer("job", (), ""), [straggler]) == []
+
+
+def test_a_job_without_gpus_has_no_tile_of_what_they_do() -> None:
+    parts = (Part("host", "computation", 70.0, 70.0), Part("exposed communication", "transfers", 30.0, 30.0))
+    clock = Clock(100.0, 100.0, 100.0, RECORDED, 100.0, "step", 3)
+    answer = Answer("job", (), "", clock=clock, parts=parts, parts_of="rank 0")
+    assert [tile.label for tile in job_tiles(answer, [])] == ["Step", "Host", "Exposed communication"]
 
 
 def test_a_snapshot_has_the_peak_of_the_device_that_held_most() -> None:

@@ -12,6 +12,8 @@ from warplens.outputs.html.records import Tile
 from warplens_run.base.units import format_bytes, format_count, format_short_ms, plural
 
 SERVING: Final = (("decode", "Decode"), ("mixed", "Mixed iterations"), ("prefill", "Prefill"))
+HOST_SIDE: Final = ("before the first launch", "GPU idle", "after the last kernel", "host")
+"""Parts of a step in which no GPU works."""
 Row = Mapping[str, Any]
 AS_RECORDED: Final = "as recorded, with what recording costs the host; unprofiled: without it, simulated"
 
@@ -81,16 +83,23 @@ def job_tiles(answer: Answer, tables: Sequence[Table]) -> list[Tile]:
     if clock is None:
         return []
     steps, meaning = plural(clock.steps, clock.whole), f"the job's step: {SOURCES[clock.source]}"
-    named = (name for name in dict.fromkeys(part.part for part in answer.parts) if name in JOB_PARTS)
+    names = {part.part for part in answer.parts}
     return [
         Tile("Step", clock.amount, f"{clock.source} · {steps}", meaning, "step_time"),
-        *(_part_of_rank(answer, clock, name) for name in named),
+        *([gpu_busy(answer, clock, f"{answer.parts_of}'s step")] if names & {"GPU busy", "GPU idle"} else []),
+        *(_part_of_rank(answer, clock, name) for name in JOB_PARTS if name in names),
         *map(_straggler, _rows(tables, "stragglers")[:1]),
     ]
 
 
+def gpu_busy(answer: Answer, clock: Clock, whole: str) -> Tile:
+    """Kernels, communication and copies alike, of a job as of a trace."""
+    ms = sum(part.time_ms for part in answer.parts if part.part not in HOST_SIDE)
+    meaning = "share of the step in which any GPU works"
+    return Tile("GPU busy", clock.share(ms), f"{clock.of_step(ms)} of {whole}", meaning, "breakdown")
+
+
 JOB_PARTS: Final = {
-    "GPU busy": "kernels that compute run",
     "host": "the host works on the step; no GPU is used",
     "exposed communication": "communication runs while nothing computes: transfers, and waits for other ranks",
     "GPU idle": "nothing of the step runs on the GPU",
@@ -98,10 +107,9 @@ JOB_PARTS: Final = {
 
 
 def _part_of_rank(answer: Answer, clock: Clock, name: str) -> Tile:
-    own = [part for part in answer.parts if part.part == name]
-    percent, ms = sum(part.percent for part in own), sum(part.time_ms for part in own)
+    ms = sum(part.time_ms for part in answer.parts if part.part == name)
     note = f"{clock.of_step(ms)} of {answer.parts_of}'s step"
-    return Tile(f"{name[0].upper()}{name[1:]}", f"{percent:.1f} %", note, JOB_PARTS[name], "breakdown")
+    return Tile(f"{name[0].upper()}{name[1:]}", clock.share(ms), note, JOB_PARTS[name], "breakdown")
 
 
 def _straggler(row: Row) -> Tile:

@@ -9,7 +9,14 @@ from warplens.model.clock import SOURCES, Clock
 from warplens.model.overview import Overview
 from warplens.outputs.document import Document
 from warplens.outputs.html.records import StepPart, Tile
-from warplens.outputs.html.table_tiles import job_tiles, serving_rates, serving_tiles, snapshot_tiles
+from warplens.outputs.html.table_tiles import (
+    HOST_SIDE,
+    gpu_busy,
+    job_tiles,
+    serving_rates,
+    serving_tiles,
+    snapshot_tiles,
+)
 from warplens_run.base.units import format_bytes
 
 COMPLETE_PERCENT = 99.0
@@ -17,7 +24,6 @@ COMPLETE_PERCENT = 99.0
 
 LEAST_SAVING = 0.001
 """Of the step: less is what the simulation rounds away."""
-HOST_SIDE = ("before the first launch", "GPU idle", "after the last kernel", "host")
 
 
 def page_tiles(document: Document, overview: Overview | None) -> list[Tile]:
@@ -62,13 +68,10 @@ def _times(answer: Answer, clock: Clock) -> Iterator[Tile]:
     if answer.savings and answer.bound:
         savings = " · ".join(f"{saving.of} {_saving(clock, saving.at_most_ms)}" for saving in answer.savings[:2])
         yield Tile("Bound", answer.bound, savings, BOUND, "bounds")
-    busy = [part for part in answer.parts if part.part not in HOST_SIDE]
-    ms = sum(part.time_ms for part in busy)
-    yield Tile("GPU busy", clock.share(ms), f"{clock.of_step(ms)} of the {clock.whole}", BUSY, "breakdown")
+    yield gpu_busy(answer, clock, f"the {clock.whole}")
 
 
 BOUND = "what limits the step, and what would be saved at most if it took no time, simulated"
-BUSY = "share of the step in which any GPU works"
 
 
 def _saving(clock: Clock, saved_ms: float) -> str:
