@@ -107,6 +107,6 @@ def test_what_follows_from_an_estimated_step_has_its_interval() -> None:
     assert [clock.text for clock in (wide, narrow, given)] == [
         "8.0 to 12.5 ms (estimated)",
         "10.0 ms (9.5 to 10.5, estimated)",
-        "10.0 ms (given)",
+        "10.0 ms (measured, given)",
     ]
     assert (wide.between(1, 2), wide.between(1, 1)) == ("1.0 to 2.0 ms", "1.0 ms")

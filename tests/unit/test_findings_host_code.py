@@ -51,7 +51,7 @@ def test_wl306_fires_for_image_transforms_of_210_of_375_ms_with_their_place(open
     assert finding.title == "the GPU waits for host code in transformers/image_transforms.py"
     assert finding.place == "transformers/image_transforms.py:333 normalize"
     assert finding.bound
-    assert finding.gain_ms == pytest.approx(210, rel=0.02)
+    assert 210 <= finding.gain_ms <= 1.12 * 210, "a bound, with what simulated gains are off by"
     assert finding.gain_ms <= finding.gain_high_ms <= 375
     assert "workers" in finding.advice
     first, rest = finding.rows
@@ -112,7 +112,7 @@ def test_ops_that_compute_on_the_cpu_belong_to_the_function_that_calls_them(open
     finding = host_code(opened(steps(resize, functional, op("aten::upsample_bicubic2d", 4 * MS, 206 * MS))))
     assert finding is not None
     assert finding.place == "images.py:7 resize"
-    assert finding.gain_ms == pytest.approx(208, rel=0.02)
+    assert 208 <= finding.gain_ms <= 1.12 * 208, "a bound, with what simulated gains are off by"
 
 
 def test_numpy_and_built_ins_belong_to_the_line_that_calls_them(opened: Opened) -> None:
@@ -150,7 +150,7 @@ def test_transforms_before_the_first_launch_of_a_run_without_steps_count(opened:
     finding = host_code(opened([event for event in events if not event["name"].startswith("ProfilerStep")]))
     assert finding is not None
     assert finding.place == "transformers/image_transforms.py:333 normalize"
-    assert finding.gain_ms == pytest.approx(213, rel=0.02)
+    assert 213 <= finding.gain_ms <= 1.12 * 213, "a bound, with what simulated gains are off by"
 
 
 def test_one_gap_is_not_counted_by_two_rules(opened: Opened) -> None:

@@ -24,7 +24,7 @@ from warplens.model.edits import (
     StepChange,
     WorkOfRows,
 )
-from warplens.model.finding import Finding, gain_text
+from warplens.model.finding import Finding, gain_text, ranked
 
 WHAT_IF = SHARED / "traces" / "whatif"
 PLAIN_MS = {
@@ -191,10 +191,8 @@ def test_a_gain_that_is_not_simulated_is_as_sure_as_its_rule() -> None:
     assert (bound.gain_low_ms, bound.gain_high_ms) == (0.0, 10.0)
     assert (gain_text(finding), gain_text(bound)) == ("10.0 ms (8.0 to 12.0)", "≤ 10.0 ms")
     only_gpu = replace(found, gain_ms=0.0)
-    assert (gain_text(only_gpu), gain_text(replace(only_gpu, bound=True))) == (
-        "≤ 12.00 ms of GPU time",
-        "≤ 10.00 ms of GPU time",
-    )
+    only_gpu = replace(only_gpu, gain_high_ms=0.0)
+    assert gain_text(only_gpu) == "no gain in step time (GPU-side 10.00 ms)"
     assert repr(finding) == "<Finding WL202: x · 10.0 ms (8.0 to 12.0)>"
 
 
@@ -250,3 +248,11 @@ def test_gpu_time_that_the_step_does_not_wait_for_is_promised_only_where_it_may(
     finding = Finding(code="", title="", evidence="", advice="", gain_high_ms=high_ms, gpu_gain_ms=30.0)
     (finding,) = within_bounds([finding], clock, {})
     assert gain_text(finding, clock) == text
+
+
+def test_a_bound_of_much_that_is_expected_to_be_little_leads_no_list() -> None:
+    clock = Clock(100.0, 90.0, 110.0, "estimated", 130.0)
+    estimate = Finding(code="WL201", title="", evidence="", advice="", gain_ms=12, gain_low_ms=9, gain_high_ms=15)
+    bound = Finding(code="WL205", title="", evidence="", advice="", gain_ms=8, gain_high_ms=14, bound=True)
+    first, second = ranked(within_bounds([bound, estimate], clock, {}))
+    assert (first.code, second.code, second.gain_ms) == ("WL201", "WL205", 14)

@@ -20,7 +20,7 @@ NOISE: Final = 0.05
 def with_step_gains(findings: Iterable[Finding], model: StepModel | None) -> list[Finding]:
     """Findings whose gain is time of the step; those that describe no edit and no slow step keep what the tables
     say, as sure as that is."""
-    findings = list(findings)
+    findings = [_with_spread(finding) for finding in findings]
     if model is None:
         return findings
     changes = [_most(finding) if finding.bound else change_of(finding) for finding in findings if finding.edits]
@@ -29,6 +29,12 @@ def with_step_gains(findings: Iterable[Finding], model: StepModel | None) -> lis
         _simulated(finding, next(gains), model.step_ms) if finding.edits else _without_recording(finding, model)
         for finding in findings
     ]
+
+
+def _with_spread(finding: Finding) -> Finding:
+    if finding.bound or finding.gain_ms <= 0:
+        return finding
+    return replace(finding, gain_low_ms=(1 - SPREAD) * finding.gain_ms, gain_high_ms=(1 + SPREAD) * finding.gain_ms)
 
 
 def _without_recording(finding: Finding, model: StepModel) -> Finding:
@@ -77,8 +83,6 @@ def _bounded(finding: Finding, clock: Clock | None, at_most_ms: Mapping[str, flo
         return finding
     limit_ms = min(clock.high_ms if clock else float("inf"), at_most_ms.get(kind_of_change(finding), float("inf")))
     gain_ms, low_ms, high_ms = finding.gain_ms, finding.gain_low_ms, max(finding.gain_ms, finding.gain_high_ms)
-    if not finding.bound and low_ms == high_ms:
-        low_ms, high_ms = (1 - SPREAD) * gain_ms, (1 + SPREAD) * gain_ms
     low_ms, gain_ms, high_ms = (min(limit_ms, ms) for ms in (low_ms, gain_ms, high_ms))
     step_ms = clock.step_ms if clock else 0.0
     if finding.saves_only_gpu_time and high_ms <= NOISE * step_ms:
@@ -89,6 +93,7 @@ def _bounded(finding: Finding, clock: Clock | None, at_most_ms: Mapping[str, flo
     return replace(
         finding,
         bound=finding.bound or finding.saves_only_gpu_time,
+        expected_ms=min(limit_ms, finding.gain_ms),
         gain_ms=gain_ms,
         gain_percent=min(100.0, share * gain_ms),
         gain_low_ms=low_ms,

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from warplens.model.clock import RECORDED, WIDE, Clock
+from warplens.model.clock import MEASURED, RECORDED, WIDE, Clock
 from warplens.model.table import Table
 from warplens_run.base.units import format_ms
 
@@ -39,8 +39,8 @@ def serving_sentence(tables: Mapping[str, Table], clock: Clock | None) -> str:
     rows.sort(key=lambda row: -row.time_ms)
     text = "; ".join(f"{row.phase}{_requests(row)}: {_speed(row)}" for row in rows)
     is_unprofiled = clock is not None and any(row.plain_tokens_per_s is not None for row in rows)
-    source = clock.source if clock is not None and is_unprofiled else RECORDED
-    return f"{text[0].upper()}{text[1:]} ({source})." if text else ""
+    sure = clock.known if clock is not None and is_unprofiled else f"{MEASURED}, as {RECORDED}"
+    return f"{text[0].upper()}{text[1:]} ({sure})." if text else ""
 
 
 def _requests(row: PhaseRow) -> str:

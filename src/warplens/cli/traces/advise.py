@@ -77,8 +77,8 @@ def _scope(profile: Profile) -> AdviceScope:
     per_step = bool(len(profile.table("steps")))
     notes = [row["message"] for row in profile.table("quality").to_dicts() if _limits_advice(row)]
     model = profile.step_model
-    clock = profile.clock if profile.model_of_gains is not None else None
-    gains_of = f"one {clock.whole} without the profiler, simulated: {clock.text}" if clock else ""
+    clock = profile.clock
+    gains_of = f"one {clock.whole}: {clock.text}" if clock else ""
     notes += [model.cost.note, *model.graph.notes] if model is not None else []
     furthest = furthest_text(profile.table("roofline"), profile.table("kernel_categories"))
     shares_of = profile.shares_of()
