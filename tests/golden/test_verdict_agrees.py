@@ -79,8 +79,9 @@ def test_the_verdict_and_the_first_finding_on_idle_time_agree(profile: warplens.
 
 def test_findings_are_finite_ranked_and_within_the_step(profile: warplens.Profile) -> None:
     found = profile.findings()
-    gains = [finding.gain_ms for finding in found]
+    gains = [finding.gain_ms if finding.expected_ms is None else finding.expected_ms for finding in found]
     assert gains == sorted(gains, reverse=True)
+    assert all(gain_ms <= finding.gain_ms for gain_ms, finding in zip(gains, found, strict=True))
     for finding in found:
         assert math.isfinite(finding.gain_ms)
         if finding.code in ALWAYS_SHOWN:

@@ -23,7 +23,7 @@ from warplens.model.edits import (
     StepChange,
     WorkOfRows,
 )
-from warplens.model.finding import Finding, gain_text
+from warplens.model.finding import Finding, gain_text, ranked
 
 WHAT_IF = SHARED / "traces" / "whatif"
 PLAIN_MS = {
@@ -234,3 +234,11 @@ def test_gpu_time_that_the_step_does_not_wait_for_is_promised_only_where_it_may(
     finding = Finding(code="", title="", evidence="", advice="", gain_high_ms=high_ms, gpu_gain_ms=30.0)
     (finding,) = within_bounds([finding], clock, {})
     assert gain_text(finding, clock) == text
+
+
+def test_a_bound_of_much_that_is_expected_to_be_little_leads_no_list() -> None:
+    clock = Clock(100.0, 90.0, 110.0, "estimated", 130.0)
+    estimate = Finding(code="WL201", title="", evidence="", advice="", gain_ms=12, gain_low_ms=9, gain_high_ms=15)
+    bound = Finding(code="WL205", title="", evidence="", advice="", gain_ms=8, gain_high_ms=14, bound=True)
+    first, second = ranked(within_bounds([bound, estimate], clock, {}))
+    assert (first.code, second.code, second.gain_ms) == ("WL201", "WL205", 14)

@@ -90,6 +90,7 @@ def _bounded(finding: Finding, clock: Clock | None, at_most_ms: Mapping[str, flo
     return replace(
         finding,
         bound=finding.bound or finding.saves_only_gpu_time,
+        expected_ms=min(limit_ms, finding.gain_ms),
         gain_ms=gain_ms,
         gain_percent=min(100.0, share * gain_ms),
         gain_low_ms=low_ms,

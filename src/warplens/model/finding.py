@@ -86,6 +86,8 @@ class Finding:
     rows: tuple[Evidence, ...] = ()
     targets: tuple[Target, ...] = ()
     edits: tuple[Edit, ...] = ()
+    expected_ms: float | None = None
+    """Of a bound: the gain at the expected cost of recording, which decides the order and stands nowhere."""
     gain_bytes: int = 0
     """GPU memory that the change frees at the peak, for findings on memory; `gain_ms` is 0 for those."""
     slow_steps: tuple[int, ...] = ()
@@ -150,17 +152,25 @@ EVIDENCE_COLUMNS = (
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """Largest gain first, of the step before the GPU's, time before memory; a measured one counts, not the estimate."""
+    """Largest gain first, measured else expected: a bound of much that may be little leads no list.
+
+    The step's time comes before the GPU's, and time before memory.
+    """
     return sorted(
         findings,
         key=lambda finding: (
-            -finding.known_gain_ms,
+            -_ranking_ms(finding),
             -finding.gpu_gain_ms,
             -finding.gain_bytes,
             finding.code,
             finding.place,
         ),
     )
+
+
+def _ranking_ms(finding: Finding) -> float:
+    is_proved = finding.proved_gain_ms is not None
+    return finding.known_gain_ms if is_proved or finding.expected_ms is None else finding.expected_ms
 
 
 def findings_table(findings: Iterable[Finding]) -> Table:

@@ -130,7 +130,7 @@ def advice_json(findings: Sequence[Finding]) -> bytes:
 
 def _encodable(record: Finding | Evidence) -> dict[str, object]:
     """Rounded as the tables are; text that holds half a character cannot be encoded."""
-    names = [field.name for field in fields(record) if field.name not in ("rows", "edits", "slow_steps")]
+    names = [field.name for field in fields(record) if field.name not in ("rows", "edits", "slow_steps", "expected_ms")]
     values = {name: getattr(record, name) for name in names}
     return {
         name: encodable(value) if isinstance(value, str) else round(value, 6) if isinstance(value, float) else value

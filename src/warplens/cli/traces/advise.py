@@ -76,11 +76,10 @@ def _scope(profile: Profile) -> AdviceScope:
     per_step = bool(len(profile.table("steps")))
     notes = [row["message"] for row in profile.table("quality").to_dicts() if _limits_advice(row)]
     model = profile.step_model
-    clock = profile.clock if profile.model_of_gains is not None else None
     notes += [model.cost.note, *model.graph.notes] if model is not None else []
     furthest = furthest_text(profile.table("roofline"), profile.table("kernel_categories"))
     shares_of = profile.shares_of()
-    return AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, shares_of, clock, furthest)
+    return AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, shares_of, profile.clock, furthest)
 
 
 def _limits_advice(note: dict[str, str]) -> bool:
