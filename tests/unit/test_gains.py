@@ -238,7 +238,7 @@ def test_a_finding_is_no_more_than_its_kind_of_change_can_save() -> None:
 
 def test_a_gain_of_tables_alone_has_an_interval() -> None:
     finding = Finding(code="", title="", evidence="", advice="", gain_ms=10, gain_low_ms=10, gain_high_ms=10)
-    (finding,) = within_bounds([finding], None, {})
+    (finding,) = within_bounds(with_step_gains([finding], None), None, {})
     assert (finding.gain_low_ms, finding.gain_high_ms) == (8.0, 12.0)
 
 

@@ -140,14 +140,14 @@ COLUMNS = (
     Column("gain_high_ms", "the most that is expected to be won", "ms", pl.Float64),
     Column("gpu_gain_ms", "GPU time saved per step, whether or not the step waits for it", "ms", pl.Float64),
     Column("proved_gain_ms", "gain of the step, simulated with the measured GPU times", "ms", pl.Float64),
+    Column("proved_gain_low_ms", "the least that proved_gain_ms may be", "ms", pl.Float64),
+    Column("proved_gain_high_ms", "the most", "ms", pl.Float64),
     Column("proved_gpu_ms_before", "measured GPU time per step of what the change is about", "ms", pl.Float64),
     Column("proved_gpu_ms_after", "measured GPU time per step after the change", "ms", pl.Float64),
     Column("proved_joules_before", "measured energy per step before the change", "J", pl.Float64),
     Column("proved_joules_after", "measured energy per step after the change", "J", pl.Float64),
     Column("largest_difference", "of the outputs after the change, over the largest output", "", pl.Float64),
     Column("proved_on", "the GPU that it was measured on", "", pl.String),
-    Column("proved_gain_low_ms", "the least that proved_gain_ms may be", "ms", pl.Float64),
-    Column("proved_gain_high_ms", "the most", "ms", pl.Float64),
     Column("gain_bytes", "GPU memory freed at the peak, for findings on memory; 0 for others", "bytes", pl.Int64),
 )
 EVIDENCE_COLUMNS = (
