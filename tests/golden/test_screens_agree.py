@@ -21,8 +21,9 @@ from support import ROOT, SHARED, distinct, shared_traces
 from warplens.advice.limits import COMMUNICATION, GPU, HOST
 from warplens.advice.top_kernels import ON_GPU
 from warplens.analyses.graph.breakdown import AFTER, BEFORE, BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES, IDLE, WITH_GPU
+from warplens.analyses.graph.host_work import NO_NAME
 from warplens.cli.explaining.topics import TOPICS
-from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer, AnsweredFinding
+from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer, AnsweredFinding, Part
 from warplens.model.clock import ESTIMATED, SOURCES, Clock
 from warplens.outputs.html import tiles
 from warplens.outputs.json_text import json_bytes
@@ -175,7 +176,7 @@ def test_no_gain_exceeds_the_step_or_the_bound_beside_it(screen: Screen) -> None
         assert saving.of in ("GPU", "host", "communication", "streams")
     of_host = [saving.at_most_ms for saving in answer.savings if saving.of == HOST]
     for finding in answer.findings:
-        if not finding.gain or finding.gain.endswith((" of GPU time", " of memory")):
+        if not finding.gain or finding.gain.startswith("no gain in step time") or finding.gain.endswith(" of memory"):
             continue
         assert 0 <= finding.gain_ms <= clock.high_ms * LITTLE, finding
         assert finding.high_ms is not None and finding.gain_ms <= finding.high_ms * LITTLE, finding
@@ -186,7 +187,8 @@ def test_no_gain_exceeds_the_step_or_the_bound_beside_it(screen: Screen) -> None
 
 def test_every_gain_is_an_interval_or_a_bound(screen: Screen) -> None:
     for finding in screen.answer.findings:
-        assert re.fullmatch(r"|≤ .+|[\d.,]+ \S+ \([\d.,]+ to [\d.,]+\)", finding.gain), finding.gain
+        of_gpu = r"no gain in step time \(GPU-side [\d.,]+ \S+\)"
+        assert re.fullmatch(rf"|≤ .+|{of_gpu}|[\d.,]+ \S+ \([\d.,]+ to [\d.,]+\)", finding.gain), finding.gain
         assert (finding.is_upper_bound or not finding.gain) == (finding.low_ms is None), finding
         assert (finding.high_ms is None) == (not finding.gain), finding
         if finding.low_ms is not None and finding.gain_ms > 0 and finding.high_ms is not None:
@@ -235,7 +237,10 @@ def earlier_steps(screen: Screen, straggler: dict[str, Any]) -> list[float]:
 
 def served_sentence(screen: Screen) -> str:
     """What the verdict says of a served model; its numbers are those of a table of its own."""
-    sentence = re.match(rf"(?:Decode|Mixed|Prefill)\b.*? \((?:{'|'.join(SOURCES)})\)\. ?", screen.answer.verdict)
+    sources = "|".join(SOURCES)
+    sentence = re.match(
+        rf"(?:Decode|Mixed|Prefill)\b.*? \((?:measured, )?(?:as )?(?:{sources})\)\. ?", screen.answer.verdict
+    )
     return sentence[0] if sentence and screen.rows("serving_phases") else ""
 
 
@@ -309,22 +314,31 @@ def known_ms(answer: Answer, clock: Clock) -> list[float]:
 
 def test_the_part_that_the_verdict_names_is_the_first_of_its_kind_in_the_table(screen: Screen) -> None:
     answer, clock = screen.answer, clock_of(screen)
-    named = re.search(r"(?:^|\. )GPU-bound\. (.+?) takes? ", answer.verdict)
-    if named is not None:
-        largest = max(
-            (part for part in answer.parts if part.part in (BUSY, EXPOSED_COPIES)), key=lambda part: part.time_ms
-        )
-        of_category = "Kernels of no known category" if largest.cause == "Other" else largest.cause
-        assert named[1] == (f"Exposed copies ({largest.cause})" if largest.part == EXPOSED_COPIES else of_category)
-    named = re.search(r"Host-bound: (.+?) takes ", answer.verdict)
-    if named is not None:
-        largest = max((part for part in answer.parts if part.cause.startswith("host: ")), key=lambda part: part.time_ms)
-        assert named[1].startswith(largest.cause.removeprefix("host: ")[:20])
+    sides = {"gpu": (BUSY, EXPOSED_COPIES), "host": HOST_SIDE, "communication": (EXPOSED_COMMUNICATION,)}
+    bound = re.search(r"\b(GPU|host|communication)-.*?bound[.:] (?!Removing)(.+?) takes? (.*)", answer.verdict, re.I)
+    if bound is not None:
+        side = sides[bound[1].lower()]
+        first, own = answer.largest[0], [part for part in answer.largest if part.part in side]
+        assert bound[2].casefold().startswith(called(first))
+        if first.part not in side and own and own[0].percent >= 5:
+            assert f", {called(own[0])}" in bound[3].casefold()
     assert [part.time_ms for part in answer.largest] == sorted((part.time_ms for part in answer.parts), reverse=True)
     limits = {GPU: "GPU-bound", HOST: "Host-bound", COMMUNICATION: "Communication-bound"}
     if answer.bound in limits.values():
         assert f"{answer.bound}" in answer.verdict
         assert clock.source in answer.verdict or answer.certainty != CANNOT_TELL
+
+
+def called(part: Part) -> str:
+    """The word of the table that the verdict has for a part."""
+    named = {EXPOSED_COMMUNICATION: EXPOSED_COMMUNICATION, EXPOSED_COPIES: f"exposed {part.cause}"}
+    not_known = {
+        (BUSY, "Other"): "kernels of no known category",
+        (part.part, f"host: {NO_NAME}"): "unrecorded work of the host",
+        (part.part, NO_NAME): "idle time of unrecorded cause",
+    }
+    known = named.get(part.part, part.cause.removeprefix("host: "))
+    return not_known.get((part.part, part.cause), known).casefold()
 
 
 def test_the_terminal_shows_the_answer(screen: Screen) -> None:
@@ -345,12 +359,10 @@ def test_the_head_of_the_page_shows_the_answer(screen: Screen) -> None:
     shown = {tile.label: tile for tile in tiles.page_tiles(screen.document, overview)}
     if step := shown.get(clock.whole.capitalize()):
         assert step.value == clock.amount
-        assert step.note.startswith(clock.source if clock.is_wide else clock.sure)
-        if answer.kind == "job":  # its step is the recorded one
-            assert step.value == clock.of_step(clock.recorded_ms)
-            assert step.note.endswith(clock.counted)
-        else:
-            assert clock.of_step(clock.recorded_ms) in step.note
+        assert step.note.startswith(clock.known if clock.is_wide else clock.sure)
+        recorded = clock.of_step(clock.recorded_ms)
+        assert recorded in (step.note if recorded != clock.of_step(clock.step_ms) else clock.of_step(clock.step_ms))
+        assert step.note.endswith(clock.counted if answer.kind == "job" else "")
     if bound := shown.get("Bound"):
         assert bound.value == answer.bound
         for part, text in (each.split(" ", 1) for each in bound.note.split(" · ")):
@@ -379,7 +391,9 @@ def test_json_and_markdown_have_the_answer(screen: Screen) -> None:
     markdown = markdown_bytes(screen.document).decode()
     assert escape(answer.verdict) in markdown
     if answer.clock is not None:
-        assert f"One {answer.clock.whole}: {escape(answer.clock.text)}" in markdown
+        assert f"- **{answer.clock.whole}**: {escape(answer.clock.text)}" in markdown
+        for part in answer.parts:
+            assert f" | {part.percent:.1f}% | {answer.clock.between(part.low_ms, part.high_ms)} | " in markdown
 
 
 def same(written: Any, own: Any) -> bool:

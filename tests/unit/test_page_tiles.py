@@ -79,7 +79,7 @@ def test_a_job_has_its_step_the_parts_of_the_rank_that_decides_it_and_the_stragg
     answer = Answer("job", (), "", clock=clock, parts=parts, parts_of="rank 1")
     straggler = table("stragglers", rank=[1], excess_ms=[20.0], since_step=[3], cause=["host"])
     assert words([*job_tiles(answer, [straggler])]) == [
-        ("Step", "100.0 ms", "recorded · 3 steps"),
+        ("Step", "100.0 ms", "measured, as recorded · 3 steps"),
         ("GPU busy", "90.0 %", "90.0 ms of rank 1's step"),
         ("Exposed communication", "30.0 %", "30.0 ms of rank 1's step"),
         ("GPU idle", "10.0 %", "10.0 ms of rank 1's step"),

@@ -60,7 +60,7 @@ def _answer(answer: Answer) -> Iterator[str]:
         yield from (f"## Where one {answer.clock.whole} goes", "", _row(["part", "share", "time", "place"]))
         yield _row(["---", "---:", "---:", "---"])
         for part in answer.largest:
-            numbers = [f"{part.percent:.1f}%", answer.clock.of_step(part.time_ms)]
+            numbers = [f"{part.percent:.1f}%", answer.clock.between(part.low_ms, part.high_ms)]
             yield _row([escape(part_text(part)), *numbers, escape(part.place)])
         yield ""
     if answer.next:

@@ -85,7 +85,7 @@ def job_tiles(answer: Answer, tables: Sequence[Table]) -> list[Tile]:
     steps, meaning = plural(clock.steps, clock.whole), f"the job's step: {SOURCES[clock.source]}"
     names = {part.part for part in answer.parts}
     return [
-        Tile("Step", clock.amount, f"{clock.source} · {steps}", meaning, "step_time"),
+        Tile("Step", clock.amount, f"{clock.known} · {steps}", meaning, "step_time"),
         *([gpu_busy(answer, clock, f"{answer.parts_of}'s step")] if names & {"GPU busy", "GPU idle"} else []),
         *(_part_of_rank(answer, clock, name) for name in JOB_PARTS if name in names),
         *map(_straggler, _rows(tables, "stragglers")[:1]),
