@@ -45,7 +45,7 @@ THREE_LINES = 3 * 85
 """What the summary shows of it on a wide screen."""
 FOUR_LINES = 4 * 85
 """With the sentence on what is served."""
-SERVED = ("Decode", "Prefill", "Mixed")
+SERVED = tuple(f"{phase}{what}" for phase in ("Decode", "Prefill", "Mixed") for what in (" of", ":"))
 OTHER_CLOCK = re.compile(r"% of the (?:idle )?time")
 """Shares of what was recorded on the GPU."""
 FAULTS = sorted((ROOT / "samples" / "faults").glob("*.json.gz"))
