@@ -30,7 +30,13 @@ export class Legend {
     const hidden = new Set(app.store.get("hide"));
     const base = app.scenes.some(({ isInside }) => isInside) ? "of the warps' time:" : "of GPU time:";
     const label = names.length ? h("span", { class: "quiet", text: base }) : null;
-    replace(this.element, label, ...names.map((name) => this.chip(name, spent, hidden.has(name), names)), this.showAll(hidden), this.pathChip());
+    replace(
+      this.element,
+      label,
+      ...names.map((name) => this.chip(name, spent, hidden.has(name), names)),
+      this.showAll(hidden),
+      this.pathChip(),
+    );
     replace(this.kinds, ...this.kernelKeys(), ...this.kindKeys());
   }
 
