@@ -170,7 +170,7 @@ def open_ranks(
     matter. `max_size` is what each file may unpack to, as for `open`.
 
     >>> open_ranks(["samples/ranks/nccl4"]).verdict().partition(" since")[0]
-    'Rank 1 takes 21.10 ms a step longer'
+    'Rank 1 is 21.1 ms slower per step'
     """
     from warplens.profiles.job import open_job
 

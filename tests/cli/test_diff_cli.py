@@ -64,7 +64,7 @@ def test_the_screen_begins_with_the_verdict_and_says_what_was_compared(
     printed: Printed, pair: tuple[Path, Path]
 ) -> None:
     lines = printed(*pair).splitlines()
-    verdict = "B is 2.68× faster (2.51 to 2.84): 958.2 µs (919.4 to 999.4) → 358.2 µs (343.4 to 375.4)"
+    verdict = "B is 2.69× faster (2.58 to 2.81): 954.5 µs (915.3 to 959.5) → 354.5 µs (339.3 to 359.5)"
     assert lines[0] == f"verdict   {verdict}"
     assert lines[1].lstrip().startswith("per unprofiled step (estimated). ")
     labels = [line.split()[0] for line in lines if line and not line.startswith(" ")]
@@ -126,7 +126,7 @@ def test_every_output_holds_every_table(pair: tuple[Path, Path], tmp_path: Path)
     document = json.loads((tmp_path / "d.json").read_text())
     assert set(document["tables"]) == set(DIFF_TABLE_NAMES)
     assert (tmp_path / "d.xlsx").read_bytes().startswith(b"PK")
-    assert "2.68× faster" in (tmp_path / "d.md").read_text()
+    assert "2.69× faster" in (tmp_path / "d.md").read_text()
     with (tmp_path / "t" / "diff_ops.csv").open() as stream:
         (row,) = csv.DictReader(stream)
     assert (row["op"], float(row["a_us"]), float(row["b_us"])) == ("aten::mm", 900.5, 300.5)
@@ -184,8 +184,8 @@ def test_given_step_times_are_compared_next_to_the_recorded_ones(pair: tuple[Pat
         in text
     )
     a, b = (
-        "A 900.0 µs (given) · 961.0 µs recorded, all 3 steps",
-        "B 600.0 µs (given) · 361.0 µs recorded, all 3 steps",
+        "A 900.0 µs (measured, given) · 959.5 µs recorded, all 3 steps",
+        "B 600.0 µs (measured, given) · 359.5 µs recorded, all 3 steps",
     )
     assert f"step {a}; {b}" in text
 
@@ -194,12 +194,12 @@ def test_a_given_step_time_is_compared_with_the_interval_of_an_estimate(
     pair: tuple[Path, Path], printed: Printed
 ) -> None:
     text = " ".join(printed(*pair, "--step-time", ",0.34ms").split())
-    estimated = "958.2 µs (919.4 to 999.4"
-    assert f"step A {estimated}, estimated) · 961.0 µs recorded, all 3 steps; B 340.0 µs (given)" in text
-    assert f"B is 2.82× faster (2.70 to 2.94): {estimated}) → 340.0 µs per unprofiled step (estimated)." in text
+    estimated = "954.5 µs (915.3 to 959.5"
+    assert f"step A {estimated}, estimated) · 959.5 µs recorded, all 3 steps; B 340.0 µs (measured, given)" in text
+    assert f"B is 2.81× faster (2.69 to 2.82): {estimated}) → 340.0 µs per unprofiled step (estimated)." in text
     both = " ".join(printed(*pair, "--step-time", "0.9ms,0.9ms").split())
-    assert "A 900.0 µs (given)" in both
-    assert "estimated) · 361.0 µs recorded, all 3 steps (the time that is given fits no cost of recording)" in both
+    assert "A 900.0 µs (measured, given)" in both
+    assert "estimated) · 359.5 µs recorded, all 3 steps (the time that is given fits no cost of recording)" in both
 
 
 def test_what_is_not_a_pair_of_step_times_is_refused(

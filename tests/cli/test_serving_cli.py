@@ -77,7 +77,7 @@ def test_the_commands_of_the_guide_print_what_it_shows(
             assert printed in text, command
         for title in re.findall(r"^\d\. (WL\d+)  (.*)$", printed, re.MULTILINE):
             assert " ".join(title) in text
-    verdict = re.findall(r"\*(Decode: .*?)\*", " ".join(text.split()))[0]
+    verdict = re.findall(r"\*(Decode .*?)\*", " ".join(text.split()))[0]
     assert main(["advise", *shlex.split(commands[0])[1:]]) == 0
     assert verdict in " ".join(capsys.readouterr().out.split())
 

@@ -20,7 +20,7 @@ def test_changes_are_simulated_one_by_one_and_together(capsys: Captured) -> None
     assert [row["fixes"] for row in rows] == [
         "", "category=GEMM × 0.5", "host × 2", "graph", "category=GEMM × 0.5; host × 2; graph",
     ]  # fmt: skip
-    assert list(rows[0]) == ["fixes", "step_ms", "gain_ms", "low_ms", "high_ms"]
+    assert list(rows[0]) == ["fixes", "step_ms", "gain_ms", "low_ms", "high_ms", "step_low_ms", "step_high_ms"]
     assert rows[1]["gain_ms"] > 0 > rows[2]["gain_ms"]
 
 

@@ -104,5 +104,5 @@ def longest_ms(profile: warplens.Profile) -> float:
     """The longest step, on the GPU or from its first launch on; else all the time."""
     steps = profile.table("steps").frame["gpu_ms"].to_list()
     total = next(row["time_ms"] for row in profile.table("timeline").to_dicts() if row["measure"] == "total")
-    simulated = 0.0 if profile.step_model is None else profile.step_model.step_ms
+    simulated = 0.0 if profile.step_model is None else profile.step_model.step_high_ms
     return max(float(max(steps, default=0.0) or total), simulated) + 1e-6

@@ -199,7 +199,7 @@ def _span(clocks: Clocks) -> str:
     if not _are_estimated(clocks):
         return span_us(*(1e3 * clock.step_ms for clock in clocks))
     return " → ".join(
-        clock.amount if clock.is_wide or clock.sure == clock.source else f"{clock.amount} ({clock.interval})"
+        clock.amount if clock.is_wide or clock.sure == clock.known else f"{clock.amount} ({clock.interval})"
         for clock in clocks
     )
 

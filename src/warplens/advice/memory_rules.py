@@ -73,7 +73,7 @@ def _chain_evidence(figures: TraceFigures, chain: ChainRow, place: str) -> Evide
     return Evidence(
         chain.ops,
         detail=f"{chain.length} ops on {chain.elements:,} elements; fusing saves up to "
-        f"{100 * chain.saved_bytes / max(1.0, chain.bytes):.0f} % of the bytes",
+        f"{min(100.0, 100 * chain.saved_bytes / max(1.0, chain.bytes)):.0f} % of the bytes",
         count=chain.count,
         time_ms=figures.row_ms(chain),
         gain_ms=figures.per_step_ms(chain.saved_us, chain),

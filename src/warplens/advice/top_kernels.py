@@ -28,7 +28,8 @@ def top_kernels(kernels: Table, parts: Sequence[Part], clock: Clock | None) -> t
     frame = kernels.frame.with_columns(
         pl.when(is_copy).then("kernel_short").otherwise("kernel_category").alias("cause")
     )
-    frame = frame.group_by("kernel_short", "op", "cause").agg(recorded.sum().alias("us"), pl.col("count").sum())
+    per_step = (pl.col("count").sum() / max(1, clock.steps)).ceil().cast(pl.Int64)
+    frame = frame.group_by("kernel_short", "op", "cause").agg(recorded.sum().alias("us"), per_step)
     share = pl.col("us") / pl.col("us").sum().over("cause")
     frame = frame.filter(pl.col("us") > 0).join(time_of, on="cause")
     frame = frame.with_columns((share * pl.col("part_ms")).alias("time_ms"))

@@ -87,7 +87,7 @@ class AnsweredKernel:
     time_ms: float
     percent: float
     count: int
-    """GPU events in the recording."""
+    """GPU events in one step; in the recording where no steps are marked."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def render_advice(findings: Sequence[Finding], gains: Sequence[str], scope: Advi
         for row in finding.rows[:MAX_ROWS]:
             lines += [(line, "dim") for line in _hanging(_row(row, scope.per_step), width, f"{INDENT}  ")]
         if len(finding.rows) > MAX_ROWS:
-            lines.append((f"{INDENT}… {len(finding.rows) - MAX_ROWS} more: warplens show TRACE evidence", "dim"))
+            lines.append((f"{INDENT}… {len(finding.rows) - MAX_ROWS} more: table evidence", "dim"))
     return TableText((*lines, ("", "none"), *_ending(findings, scope, width)))
 
 

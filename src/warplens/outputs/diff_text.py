@@ -206,7 +206,7 @@ def _largest(table: Table) -> str:
 def _next(tables: dict[str, Table], sources: Sequence[str], width: int) -> list[Line]:
     """Commands to copy stay whole: where the paths are too long for the line, A and B stand for them."""
     pair = " ".join(quote(source) for source in sources)
-    options = ["--table TABLE"]
+    options = [f"--table {name}" for name in list(tables)[:1]]
     if "diff_summary" in tables:
         options = ["--tree", "--table diff_ops"] if len(tables["diff_categories"]) else ["--table diff_host"]
     if LABEL + len(f"warplens diff {pair} {options[-1]}") > width:

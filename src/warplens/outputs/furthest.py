@@ -26,5 +26,5 @@ def furthest_text(roofline: Table, categories: Table) -> str:
     return (
         f"furthest from its limit: {row['op']}{params} at {row['percent_of_roofline']:.0f} %, "
         f"{format_ms(row['lost_us'] / 1e3)} of {format_ms(row['total_us'] / 1e3)} above it; "
-        "all ops: warplens show TRACE roofline --sort lost_us"
+        "all ops: table roofline, --sort lost_us"
     )

@@ -35,7 +35,7 @@ LABEL = 10
 SPARKS = " ▁▂▃▄▅▆▇█"
 MAX_WARNINGS = 3
 MAX_LIMITS = 2
-MAX_PARTS = 7
+MAX_PARTS = 6
 MAX_BAR = 16
 PART_ROOM = 66
 """Cells for the name of a part of the step."""

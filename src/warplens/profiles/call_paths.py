@@ -43,7 +43,7 @@ class PathsProfile(TablesOnDemand):
     >>> import warplens
     >>> profile = warplens.open("samples/proton/scopes.hatchet.gz")
     >>> profile.verdict()
-    'foo_n takes 85 % of the GPU time; the profile has no timeline.'
+    'foo_n takes 85 % of the GPU time (measured); the profile has no timeline.'
     """
 
     contains = "sums by call path"

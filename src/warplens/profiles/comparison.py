@@ -79,7 +79,7 @@ class Comparison(TablesOnDemand):
     >>> eager, compiled = (f"samples/kineto/gpt2_train_{how}.json.gz" for how in ("step", "compiled"))
     >>> comparison = warplens.diff(eager, compiled)
     >>> comparison.verdict().partition(":")[0]
-    'B is 3.72 to 4.57× faster'
+    'B is 3.83× faster (3.55 to 4.16)'
     """
 
     contains = "a comparison"

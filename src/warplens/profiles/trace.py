@@ -58,7 +58,7 @@ class Profile(TablesOnDemand):
     >>> import warplens
     >>> profile = warplens.open("samples/kineto/gpt2_train_step.json.gz")
     >>> profile.verdict().partition(";")[0]
-    'GPU-bound. GEMM takes 21.5 of 66.9 ms a step (61.5 to 70.7, estimated)'
+    'GPU-bound. GEMM takes 21.5 of 62.3 ms a step (58.5 to 67.0, estimated)'
     >>> profile.sql("select kernel_category from kernel_categories where percent > 30").to_dicts()
     [{'kernel_category': 'GEMM'}]
     """

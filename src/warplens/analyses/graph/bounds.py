@@ -139,6 +139,7 @@ def step_bounds(work: Workspace) -> StepBounds:
     _, *savings = map(Saving, saves_ms.min(axis=0).tolist(), saves_ms.max(axis=0).tolist())
     drift = 0.0 if known_ns else STEPS_DRIFT
     opening = graph.is_opening & (graph.residual_ns > 0) & (len(work.trace.steps) == 0)
+    plain_high_ms = float((1 + drift) * max(each[0] for each in times))
     return StepBounds(
         recorded_ns / 1e6,
         plain_ms,
@@ -151,7 +152,7 @@ def step_bounds(work: Workspace) -> StepBounds:
         is_known=known_ns > 0,
         left_out_ms=(marked_step_ns(graph, graph.recorded_ns) - recorded_ns) / 1e6,
         plain_low_ms=float((1 - drift) * min(each[0] for each in times)),
-        plain_high_ms=float((1 + drift) * max(each[0] for each in times)),
+        plain_high_ms=plain_high_ms if known_ns else max(plain_ms, min(plain_high_ms, recorded_ns / 1e6)),
         fast_gpu_saves=savings[0],
         fast_host_saves=savings[1],
         free_communication_saves=savings[2],

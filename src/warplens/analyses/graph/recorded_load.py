@@ -18,6 +18,8 @@ FRAME_NS: Final = 1_500.0
 LONGEST_OVERHEAD_NS: Final = 50_000
 """An op that usually takes longer, a call that it makes and beside those ops that it calls, computes, waits or loads
 data: that is not shortened."""
+LONGEST_PAUSE_NS: Final = 20_000_000
+"""A host that is shared stops for milliseconds. An op that once takes longer sets something up, as CUDA."""
 
 
 class RecordedLoad(msgspec.Struct, frozen=True, dict=True):
@@ -76,16 +78,17 @@ class RecordedLoad(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _computes(self) -> Bools:
-        """Which ops take longer than overhead does, as is usual for their name."""
+        """Which ops take longer than overhead does, as is usual for their name or far more than that."""
         ops, duration = self._ops, self.trace.ints("dur_ns")
         called_ns = np.bincount(self._op_around(ops) + 1, duration[ops], len(ops) + 1)[1:]
         calls = np.bincount(self._op_around(self.trace.runtime_rows) + 1, minlength=len(ops) + 1)[1:]
-        own_ns = (duration[ops] - called_ns) / (1 + calls)
+        whole_ns = duration[ops] - called_ns
+        own_ns = whole_ns / (1 + calls)
         names, number = numbered(self.trace.ints("name")[ops])
         order = np.lexsort((own_ns, number))
         count = np.bincount(number, minlength=len(names))
         usual_ns = own_ns[order][np.cumsum(count) - count + count // 2]
-        computes: Bools = usual_ns[number] > LONGEST_OVERHEAD_NS
+        computes: Bools = (usual_ns[number] > LONGEST_OVERHEAD_NS) | (whole_ns > LONGEST_PAUSE_NS)
         return computes
 
     @cached_property

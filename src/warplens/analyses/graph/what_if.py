@@ -129,7 +129,7 @@ class StepModel(msgspec.Struct, frozen=True, eq=False):
 
         low, high = interval(gain_ms, more, less)
         step_low, step_high = interval(*steps_ms)
-        return Gain(step_ms, gain_ms, low, min(self.step_ms, high), max(0.0, step_low), step_high)
+        return Gain(step_ms, gain_ms, low, min(self.step_high_ms, high), max(0.0, step_low), step_high)
 
     def changed_ms(self, changes: Iterable[StepChange]) -> float:
         """The step without the profiler, with changes."""

@@ -27,7 +27,7 @@ const GROUPS: [title: string, tables: string[]][] = [
   ["Replay", ["replay", "replay_units", "replay_categories", "replay_ops", "replay_left", "unique", "unique_kernels", "units"]],
   ["Ranks", ["job", "stragglers", "ranks", "rank_steps", "rank_idle", "waits", "job_what_if", "job_critical_path"]],
   ["Collectives", ["collectives", "collective_kinds", "groups", "exposed_by_module", "pipeline", "all_to_all"]],
-  ["Report", ["findings", "evidence", "quality"]],
+  ["Report", ["step_time", "breakdown", "findings", "evidence", "quality"]],
 ];
 
 /** The groups with the tables that this page has; those that no group names come last. */
