@@ -18,7 +18,7 @@ def test_the_op_with_most_time_above_its_limit_is_named(opened: Opened) -> None:
     slower = Work(GEMM, 900, "aten::mm", inputs([1024, 4096], [4096, 1024]))
     text = text_of(opened, slow, slower)
     assert text.startswith("furthest from its limit: aten::mm (B=1 M=1024 N=1024 K=4096")
-    assert "of 900.0 µs above it; all ops: warplens show TRACE roofline --sort lost_us" in text
+    assert "of 900.0 µs above it; all ops: table roofline, --sort lost_us" in text
 
 
 def test_ops_near_their_limit_and_impossible_ones_are_not(opened: Opened) -> None:

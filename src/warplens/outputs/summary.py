@@ -156,6 +156,7 @@ def _parts(answer: Answer, width: int) -> list[Line]:
     title = f"where one {clock.whole}{f' of {answer.parts_of}' if answer.parts_of else ''} goes{of}"
     longest_name = max(cell_width(clean(text)) for text in (title, *map(_part_name, shown)))
     name_room = min(PART_ROOM, longest_name, width - 14 - time_room)
+    title = title if cell_width(title) <= name_room else title.removesuffix(of)
     room = max(0, min(MAX_BAR, width - name_room - 14 - time_room))
     header = f"{title:<{name_room}}{' ' * (room + 2 if room else 0)}  share  {'time':>{time_room}}"
     lines: list[Line] = [("", "none"), (header, "bold")]
