@@ -38,8 +38,8 @@ def answer_of_trace(
     """`first`: what stands before everything else, as why memory ran out; `captured`: the share of the recording in
     which graphs are captured."""
     quality = tables["quality"].frame
-    warnings, told = notes_of(tables["quality"])
-    notes = [*_without_name(parts, quality["code"].to_list()), *told]
+    warnings, quiet = notes_of(tables["quality"])
+    notes = [*_without_name(parts, quality["code"].to_list()), *quiet]
     saved = at_most_ms(clock, bounds) if clock is not None and bounds is not None else {}
     said = verdict(clock, parts, bounds, saved, quality["code"].to_list(), captured, bool(len(tables["timeline"])))
     sure = ESTIMATED if clock is not None and clock.source == ESTIMATED else SIMULATED

@@ -215,11 +215,11 @@ def _differ_without_evidence(clocks: Clocks, measures: Mapping[str, MeasureDiff]
 
     The estimate is of all steps, also of a last one that nothing ends and no table has.
     """
-    told = [measures[name] for name in (STEP, BUSY) if name in measures]
-    if not _are_estimated(clocks) or not all(row.within_noise for row in told):
+    rows = [measures[name] for name in (STEP, BUSY) if name in measures]
+    if not _are_estimated(clocks) or not all(row.within_noise for row in rows):
         return False
     a, b = clocks
-    return abs(b.step_ms - a.step_ms) > max(_noise_share(row) or 0.0 for row in told) * (a.step_ms + b.step_ms) / 2
+    return abs(b.step_ms - a.step_ms) > max(_noise_share(row) or 0.0 for row in rows) * (a.step_ms + b.step_ms) / 2
 
 
 def _lengths(steps: Table, side: str, name: str) -> Sequence[float]:
