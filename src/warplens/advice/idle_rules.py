@@ -1,4 +1,4 @@
-"""Rules on idle time. Each part of a gap belongs to one of them, so their gains add up to at most the idle time."""
+"""Rules on idle time. Each part of a gap is counted by one of them; a bound of a graph holds the optimizer's too."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ PLACE: Final = (
 """Where the host was during a gap: the user's line, else the data loader, the op, or the op that it launched next."""
 
 
-def gaps_of(figures: TraceFigures, kind: str) -> pl.DataFrame:
+def gaps_of(figures: TraceFigures, kind: str, *, with_optimizer: bool = False) -> pl.DataFrame:
     """The gaps of one kind, without those that WL208, WL306 or WL601 count."""
-    counted_elsewhere = figures.findings_of(many_launch_optimizer)
+    counted_elsewhere = not with_optimizer and figures.findings_of(many_launch_optimizer)
     gaps = (figures.gaps_outside_optimizer if counted_elsewhere else figures.gaps).of(kind)
     if kind in OF_HOST_CODE and figures.findings_of(host_code):
         gaps = _without_host_code(figures, gaps)
@@ -143,11 +143,13 @@ def _edits(figures: TraceFigures, code: str, gaps: pl.DataFrame) -> tuple[Edit, 
         return ()
     if code == "WL301":
         return (RemoveWaits(),)
-    return _fewer_launches(figures, gaps) if code == "WL101" else _no_host_time(gaps)
+    return _fewer_launches(figures) if code == "WL101" else _no_host_time(gaps)
 
 
-def _fewer_launches(figures: TraceFigures, gaps: pl.DataFrame) -> tuple[Edit, ...]:
-    """The step as a graph; where most of the idle time has causes that a graph does not end, these gaps only."""
+def _fewer_launches(figures: TraceFigures) -> tuple[Edit, ...]:
+    """The step as a graph, with the optimizer's launches, whichever finding counts them; where most of the idle time
+    has causes that a graph does not end, its gaps only."""
+    gaps = _launch_gaps(figures, with_optimizer=True)
     of_idle = float(gaps["gap_us"].sum()) + _short_gaps_us(figures)
     return (CaptureGraph(),) if 2 * of_idle >= figures.idle_us else _no_host_time(gaps)
 
@@ -203,7 +205,7 @@ def short_kernels(figures: TraceFigures) -> Iterator[Finding]:
         f"{launch_rate(figures)}{slowed_by_stacks(figures)}",
         advice=figures.advice("WL104" if figures.has_launches else f"WL109 {SHORT_GAPS}"),
         rows=(kernel_evidence(figures, row) for row in records(frame.head(5), ShortKernelRow)),
-        edits=_fewer_launches(figures, _launch_gaps(figures)),
+        edits=_fewer_launches(figures),
     )
 
 
@@ -229,10 +231,10 @@ def most_launches(figures: TraceFigures) -> str:
     return f"{', '.join(named)} of the {'launches' if figures.has_launches else 'GPU events'}" if named else ""
 
 
-def _launch_gaps(figures: TraceFigures) -> pl.DataFrame:
+def _launch_gaps(figures: TraceFigures, *, with_optimizer: bool = False) -> pl.DataFrame:
     """Gaps that launches explain, without the long ones that WL107 counts."""
     stalls = stalls_in_one_place(figures)
-    return gaps_of(figures, "launch").join(stalls, on=["device", "start_ms"], how="anti")
+    return gaps_of(figures, "launch", with_optimizer=with_optimizer).join(stalls, on=["device", "start_ms"], how="anti")
 
 
 def _host_bound(figures: TraceFigures) -> str:
