@@ -31,7 +31,7 @@ from warplens.analyses.graph.records import (
     StepGraph,
 )
 from warplens.analyses.shared import shared
-from warplens.analyses.time.host_activity import matching_names
+from warplens.analyses.time.host_activity import SYNC_CALL, matching_names
 from warplens.analyses.workspace import Workspace
 from warplens.model.intervals import Union, union
 from warplens.model.kinds import NESTED, NONE
@@ -136,13 +136,21 @@ def _marks(trace: Trace, steps: Ints) -> MarkedSteps:
 
 def _marked_run(trace: Trace) -> MarkedSteps:
     """Without steps the run is one: all that the threads of the first and the last call do, the profiler's own frames
-    aside."""
-    calls, start, lane = trace.runtime_rows, trace.ints("start_ns"), trace.ints("lane")
+    aside.
+
+    Waits for the GPU that nothing of the host follows do not belong to it: it ends with the GPU's work, and when they
+    return is the profiler's affair, which synchronises before it stops.
+    """
+    start, lane = trace.ints("start_ns"), trace.ints("lane")
+    end = start + trace.ints("dur_ns")
+    events = trace.rows_of(*NESTED)
+    waits = trace.runtime_rows[matching_names(trace, SYNC_CALL)[trace.ints("name")[trace.runtime_rows]]]
+    others = np.setdiff1d(events[np.isin(lane[events], lane[trace.runtime_rows])], waits)
+    events = np.setdiff1d(events, waits[start[waits] >= end[others].max(initial=0)])
+    calls = np.intersect1d(events, trace.runtime_rows)
     if not len(calls):
         return MarkedSteps(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    end = start + trace.ints("dur_ns")
     first, last = calls[np.argmin(start[calls])], calls[np.argmax(end[calls])]
-    events = trace.rows_of(*NESTED)
     frames = events[matching_names(trace, PROFILER_FRAME)[trace.ints("name")[events]]]
     entered = end[frames[end[frames] <= start[first]]].max(initial=0)
     left = start[frames[start[frames] >= end[last]]].min(initial=np.iinfo(np.int64).max)

@@ -82,6 +82,8 @@ def idle_parts(graph: StepGraph, times: Floats, lag_ns: Floats, gaps: Union, end
                 of_gap.append(IdlePart(gap, ON_HOST, upper - begin))
                 break
             held_until = max(begin, upper - max(0.0, residual[node]))
+            if opening[node] and 2 * held_until < begin + upper:  # the GPU was busy, whatever the host did before
+                held_until = begin
             if held_until < upper:
                 of_gap.append(IdlePart(gap, EARLIER_WORK if opening[node] else UNEXPLAINED, upper - held_until))
             upper, before = held_until, reached[source[edge]]
