@@ -137,6 +137,41 @@ def test_first_steps_that_take_long_are_not_in_the_parts(opened: Opened) -> None
     assert sum(parts.values()) == pytest.approx(1.0, rel=0.02)
 
 
+def test_a_slow_step_in_between_is_not_in_the_parts(opened: Opened) -> None:
+    """The fourth of seven writes a checkpoint for 9 ms; a usual one takes 1 ms and has nothing of it."""
+    events = []
+    for number, at in enumerate((0, 1_000, 2_000, 3_000, 13_000, 14_000, 15_000), 1):
+        later = 9_000 if number == 4 else 0
+        events += [annotation(f"ProfilerStep#{number}", at, 1_000 + later), launch(at + 100 + later, 5, number)]
+        events.append(kernel(GEMM, at + 110 + later, 800, number))
+    parts = parts_of(opened(events))
+    assert parts[BUSY, "GEMM"] == pytest.approx(0.8, rel=0.02)
+    assert sum(parts.values()) == pytest.approx(1.0, rel=0.02)
+
+
+def test_a_run_ends_with_the_gpu_when_only_waits_follow(opened: Opened) -> None:
+    """A profiler synchronises before it stops, and the call may return long after the GPU is done."""
+    events = [
+        op("aten::mm", 0, 100), launch(50, 5, 1), kernel(GEMM, 60, 900, 1),
+        launch(110, 8_000, 2, name="cudaDeviceSynchronize"), launch(8_200, 40, 3, name="cudaDeviceSynchronize"),
+    ]  # fmt: skip
+    clock = opened(events).clock
+    assert clock is not None
+    assert clock.recorded_ms == pytest.approx(0.96)
+    followed = opened([*events, op("aten::copy_", 8_300, 700)]).clock
+    assert followed is not None
+    assert followed.recorded_ms == pytest.approx(9.0)
+
+
+def test_work_from_before_the_recording_holds_a_run_up_from_its_begin(opened: Opened) -> None:
+    """The first kernel waits for 50 ms although it was launched after 5: the host did not delay it."""
+    events = [op("aten::mm", 0, 6_000), launch(5_000, 5, 1), kernel(GEMM, 50_000, 900, 1)]
+    assert parts_of(opened(events)) == {
+        (BUSY, "GEMM"): pytest.approx(0.9),
+        (BEFORE, "earlier work"): pytest.approx(50.0),
+    }
+
+
 def test_without_launches_idle_time_has_no_cause(opened: Opened) -> None:
     profile = opened([kernel(GEMM, 0, 100, 0), kernel(GEMM, 400, 100, 0)])
     assert parts_of(profile) == {(BUSY, "GEMM"): pytest.approx(0.2), (IDLE, "not recorded"): pytest.approx(0.3)}

@@ -131,12 +131,12 @@ def test_advice_names_the_engine_s_own_options(opened: Opened) -> None:
 def test_the_verdict_begins_with_what_is_served(opened: Opened) -> None:
     assert opened(decode_loop(20, prompts_at=(0,)), H200).verdict() == (
         "Decode of 32 requests: 160,000 tokens/s; prefill of 1 request: 975,238 tokens/s (measured, as recorded). "
-        "GPU-bound. GEMM takes 98.9 of 200.0 µs an iteration (measured)."
+        "GPU-bound. GEMM takes 100.0 of 200.0 µs an iteration (measured)."
     )
 
 
 def test_the_verdict_of_a_served_model_has_the_iteration_as_its_only_base() -> None:
     profile = warplens.open(ROOT / "samples" / "serving" / "served.json.gz", cache=False)
     assert profile.verdict().partition("(measured, as recorded). ")[2] == (
-        "GPU-bound. GEMM takes 5.0 of 8.1 ms an iteration (7.8 to 8.1, estimated); removing all host time would save up to 0.7 ms."
+        "GPU-bound. GEMM takes 4.2 of 8.1 ms an iteration (7.8 to 8.1, estimated); removing all host time would save up to 0.7 ms."
     )

@@ -143,7 +143,7 @@ def test_waits_for_work_from_before_the_recording_are_named_and_limit_nothing(op
     )
     late = [{**event, "ts": event["ts"] + 45_000} for event in kernels]
     assert opened([*launches, *late]).verdict() == (
-        "Mostly waiting. 49.8 of 70.0 ms of the run (simulated) are waits for work from before the recording."
+        "Mostly waiting. 50.0 of 70.0 ms of the run (simulated) are waits for work from before the recording."
     )
 
 

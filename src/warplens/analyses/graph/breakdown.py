@@ -20,11 +20,12 @@ from warplens.analyses.graph.host_work import NO_NAME, HostWork, host_work
 from warplens.analyses.graph.idle_chains import ON_HOST, IdlePart, idle_parts
 from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
 from warplens.analyses.graph.records import MARK, Floats, StepGraph
-from warplens.analyses.graph.simulating import COUNTED_WITHOUT_FIRST, simulate, step_ns, warm_up
+from warplens.analyses.graph.simulating import COUNTED_WITHOUT_FIRST, simulate, step_ns
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.model.answer import Part
-from warplens.model.intervals import Union, complement, covers, length, union
+from warplens.model.arrays import ranges
+from warplens.model.intervals import Union, covers, length, subtract, union
 from warplens.model.kinds import CODE
 from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
@@ -68,16 +69,12 @@ COLUMNS = (
 )
 
 
-class _Window(NamedTuple):
-    """What is divided, in the simulated time without the profiler, and how many steps it is."""
-
-    begin_ns: float
-    end_ns: float
-    steps: int
+UNUSUAL: Final = 1.5
+"""A step this many times as long as the usual one, or as short, does something else."""
 
 
 class _GpuTime(NamedTuple):
-    """The GPU events of a window: when they run, and as what they count."""
+    """The GPU events of some windows: when they run, and as what they count."""
 
     start_ns: Ints
     end_ns: Ints
@@ -99,11 +96,11 @@ def step_parts(work: Workspace) -> tuple[Part, ...]:
     graph = graph_of(work)
     lags = plain_lags(graph, recording_cost(work).share)
     times = simulate(graph, lag_ns=lags)
-    window = _window(graph, times)
+    windows = _windows(graph, times)
     nodes = np.flatnonzero(graph.is_work)
-    events = _gpu_time(work, graph.row[nodes], times[nodes] - graph.weight_ns[nodes], times[nodes], window)
+    events = _gpu_time(work, graph.row[nodes], times[nodes] - graph.weight_ns[nodes], times[nodes], windows)
     busy = union(events.start_ns, events.end_ns)
-    free = complement(busy, round(window.begin_ns), round(window.end_ns))
+    free = subtract(windows, busy)
     whole_ns = float(length(busy) + length(free))
     if not whole_ns:
         return ()
@@ -121,11 +118,12 @@ def _parts_without_launches(work: Workspace) -> tuple[Part, ...]:
         return ()
     start = frame["start_ns"].to_numpy().astype(float)
     end = start + frame["dur_ns"].to_numpy()
-    window = _Window(float(start.min()), float(end.max()), max(1, frame["step"].n_unique()))
+    window = _rounded(start.min(), end.max())
     events = _gpu_time(work, frame["id"].to_numpy().astype(np.int64), start, end, window)
-    idle_ns = window.end_ns - window.begin_ns - length(union(events.start_ns, events.end_ns))
+    span_ns = float(length(window))
+    idle_ns = span_ns - length(union(events.start_ns, events.end_ns))
     idle = [Part(IDLE, NO_NAME, idle_ns, 0.0)] if idle_ns else []
-    step_ms = (window.end_ns - window.begin_ns) / window.steps / 1e6
+    step_ms = span_ns / max(1, frame["step"].n_unique()) / 1e6
     return _of_step([*_busy_parts(events), *idle], step_ms, (step_ms, step_ms))
 
 
@@ -145,41 +143,48 @@ def _of_step(parts: list[Part], step_ms: float, ends_ms: tuple[float, float]) ->
     return tuple(sorted(scaled, key=lambda part: (order.index(part.part), -part.time_ms, part.cause)))
 
 
-def _window(graph: StepGraph, times: Floats) -> _Window:
-    """The steps that `step_ns` takes the median of, from mark to mark or from last kernel to last kernel, whichever
-    comes nearer to it, without a warm-up.
+def _windows(graph: StepGraph, times: Floats) -> Union:
+    """The usual ones of the steps that `step_ns` takes the median of, from mark to mark or from last kernel to last
+    kernel, whichever comes nearer to it: what only a slow step does is not in every step.
 
     Of one step from its mark to the end of all that it does; without steps everything.
     """
     marks = np.flatnonzero(graph.kind == MARK)
     if graph.is_run:
         starts = np.where(graph.is_work, times - graph.weight_ns, times)
-        return _Window(float(starts.min()), float(times.max()), 1)
+        return _rounded(starts.min(), times.max())
     on_host = times[marks]
     steps = graph.step[marks[:-1]]
     ends = np.array([times[graph.is_work & (graph.step == step)].max(initial=-np.inf) for step in steps.tolist()])
     ends = np.maximum.accumulate(np.maximum(ends, times.min()))
     if len(steps) == 1:
-        return _Window(float(on_host[0]), float(max(on_host[1], ends[0])), 1)
+        return _rounded(on_host[0], max(on_host[1], ends[0]))
     first = 1 if len(steps) >= COUNTED_WITHOUT_FIRST else 0
     by_host, by_gpu = on_host[first:], ends[max(0, first - 1) :] if first else ends
     usual_ns = step_ns(graph, times)
     nearer = min(by_host, by_gpu, key=lambda bounds: abs(float(np.median(np.diff(bounds))) - usual_ns))
-    nearer = nearer[warm_up(np.diff(nearer)) :]
-    return _Window(float(nearer[0]), float(nearer[-1]), len(nearer) - 1)
+    lengths = np.diff(nearer)
+    is_usual = (lengths <= UNUSUAL * usual_ns) & (UNUSUAL * lengths >= usual_ns)
+    chosen = is_usual if is_usual.any() else lengths > 0
+    return _rounded(nearer[:-1][chosen], nearer[1:][chosen])
 
 
-def _gpu_time(work: Workspace, rows: Ints, start_ns: Floats, end_ns: Floats, window: _Window) -> _GpuTime:
-    begin, end = (
-        np.rint(np.clip(moments, window.begin_ns, window.end_ns)).astype(np.int64) for moments in (start_ns, end_ns)
-    )
-    inside = end > begin
-    at = np.searchsorted(work.gpu["id"].to_numpy(), rows[inside])
-    frame = work.gpu[at]
+def _rounded(begin_ns: Floats | float, end_ns: Floats | float) -> Union:
+    return union(*(np.atleast_1d(np.rint(moments)).astype(np.int64) for moments in (begin_ns, end_ns)))
+
+
+def _gpu_time(work: Workspace, rows: Ints, start_ns: Floats, end_ns: Floats, windows: Union) -> _GpuTime:
+    """The events inside the windows; one that crosses several is cut into as many."""
+    begin, end = (np.rint(moments).astype(np.int64) for moments in (start_ns, end_ns))
+    first, last = np.searchsorted(windows.ends, begin, "right"), np.searchsorted(windows.starts, end, "left")
+    last = np.where(end > begin, np.maximum(first, last), first)
+    window, event = ranges(first, last), np.repeat(np.arange(len(rows)), last - first)
+    begin, end = np.maximum(begin[event], windows.starts[window]), np.minimum(end[event], windows.ends[window])
+    frame = work.gpu[np.searchsorted(work.gpu["id"].to_numpy(), rows[event])]
     is_copy = (frame["kind"] == CODE["memcpy"]).to_numpy()
     is_communication = (frame["kernel_category"] == COMMUNICATION).to_numpy() & ~is_copy
     label = frame["kernel_category"].zip_with(pl.Series(~is_copy), frame["kernel_short"])
-    return _GpuTime(begin[inside], end[inside], label, np.where(is_copy, 2, is_communication.astype(np.int64)))
+    return _GpuTime(begin, end, label, np.where(is_copy, 2, is_communication.astype(np.int64)))
 
 
 def _busy_parts(events: _GpuTime) -> Iterator[Part]:
@@ -213,7 +218,7 @@ def _shared_out(runs: dict[str, Union], taken: Union) -> dict[str, float]:
 
 def _gaps(graph: StepGraph, times: Floats, free: Union) -> tuple[Union, list[str], Ints]:
     """The idle gaps, cut where a step begins; which part of a step each is, and the node that it waits for."""
-    marks = np.flatnonzero(graph.kind == MARK)
+    marks = np.flatnonzero((graph.kind == MARK) & ~np.bool_(graph.is_run))
     moments = np.rint(times[marks]).astype(np.int64)
     cuts = [moments[(moments > begin) & (moments < end)] for begin, end in zip(*free, strict=True)]
     starts = np.concatenate([np.append(begin, cut) for begin, cut in zip(free.starts, cuts, strict=True)])
