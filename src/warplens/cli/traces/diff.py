@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from warplens.api import diff, open, open_ranks
+from warplens.cli.opening import options_given
 from warplens.cli.options import (
     add_cluster,
     add_outputs,
@@ -34,6 +38,7 @@ from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.model.table import Table
+    from warplens.outputs import Document
     from warplens.profiles.comparison import Comparison
     from warplens.profiles.options import OpenOptions
     from warplens.profiles.trace import Profile
@@ -96,11 +101,7 @@ class DiffVerb(Verb):
         inputs = [path for path in (args.a, args.b, *args.rules) if path is not None]
         targets = plan_outputs(args.output, tables=args.tables, force=args.force, inputs=inputs)
         comparison = _open(args)
-        written = [
-            path
-            for target in targets
-            for path in write(target, themed(comparison.document(command=command_line()), args))
-        ]
+        written = [path for target in targets for path in write(target, _document(comparison, args))]
         if args.tree:
             _show_tree(args, comparison.diff_tree(args.context))
         elif args.table or args.json or args.csv:
@@ -186,11 +187,21 @@ def _step_times_ms(text: str) -> tuple[float, float]:
 
 
 def _show_summary(args: argparse.Namespace, comparison: Comparison) -> None:
+    from warplens.profiles.comparison import TREE
+
     names = comparison.table_names
-    needed = [name for name in names if name in SCREEN_TABLES or "diff_ops" not in names]
-    document = comparison.document(needed)
-    sources = (args.a, args.b) if args.b else (args.a, "--steps", args.steps)
-    show_text(render_comparison(document, sources, width=width(120), written=args.output))
+    needed = [name for name in names if name in SCREEN_TABLES or ("diff_ops" not in names and name != TREE)]
+    document = _document(comparison, args, needed)
+    show_text(render_comparison(document, comparison.base, width=width(120), written=args.output))
+
+
+def _document(comparison: Comparison, args: argparse.Namespace, tables: Sequence[str] | None = None) -> Document:
+    """Of the traces as they were opened: the commands that it proposes have the same options."""
+    document = themed(comparison.document(tables, command=command_line()), args)
+    given = [*options_given(args), *["--whole"] * args.whole]
+    given += [f"--cluster {quote(args.cluster)}"] if args.cluster else []
+    commands = tuple(" ".join([command, *given]) for command in document.answer.next)
+    return replace(document, answer=replace(document.answer, next=commands))
 
 
 def _show_tree(args: argparse.Namespace, tree: Table) -> None:
