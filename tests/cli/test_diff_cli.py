@@ -103,8 +103,13 @@ def test_unlike_traces_say_what_share_matched(printed: Printed) -> None:
     assert "matched 0 % of A's and 0 % of B's GPU time" in text
 
 
-def test_json_is_one_array_of_rows(printed: Printed, pair: tuple[Path, Path]) -> None:
-    parts = json.loads(printed(*pair, "--json"))
+def test_json_is_the_answer_and_of_a_table_one_array_of_rows(printed: Printed, pair: tuple[Path, Path]) -> None:
+    answer = json.loads(printed(*pair, "--json"))
+    assert answer["kind"] == "diff"
+    assert answer["verdict"].startswith("B is 2.69× faster")
+    assert answer["certainty"] == "estimated"
+    assert [clock["recorded_ms"] for clock in answer["compared"]] == [pytest.approx(0.9595), pytest.approx(0.3595)]
+    parts = json.loads(printed(*pair, "--table", "diff_summary", "--json"))
     assert (parts[0]["kind"], parts[0]["part"]) == ("total", "step")
     ops = json.loads(printed(*pair, "--table", "diff_ops", "--json"))
     assert [row["op"] for row in ops] == ["aten::mm"]
@@ -155,6 +160,7 @@ FAILURES: dict[str, tuple[int, list[str], str]] = {
     "no such table": (2, ["{a}", "{b}", "--table", "kernelz"], "no table 'kernelz'"),
     "no such context": (2, ["{a}", "{b}", "--tree", "--context", "line"], "no context 'line'"),
     "two things at once": (2, ["{a}", "{b}", "--tree", "--table", "diff_ops"], "exclude"),
+    "rows of the answer": (2, ["{a}", "{b}", "--json", "--top", "2"], "--top: --json alone prints no rows"),
     "no such output": (2, ["{a}", "{b}", "-o", "x.docx"], "x.docx"),
     "only one trace": (2, ["{a}"], "give two traces, or two steps of one"),
 }
