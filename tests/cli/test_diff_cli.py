@@ -79,6 +79,22 @@ def test_the_screen_begins_with_the_verdict_and_says_what_was_compared(
     assert longest(lines) <= 100
 
 
+def test_the_table_says_what_its_times_are_of(printed: Printed, pair: tuple[Path, Path]) -> None:
+    assert "\none recorded step " in printed(*pair)
+    assert "\nrecorded trace " in printed(*pair, "--whole")
+    corrected = printed(*pair, "--timeline", "corrected")
+    assert "\none corrected step " in corrected
+    assert "ms per corrected step (estimated)" in " ".join(corrected.split())
+
+
+def test_commands_to_paste_have_the_paths_and_options_that_were_given(
+    printed: Printed, pair: tuple[Path, Path]
+) -> None:
+    lines = printed(*pair, "--whole", "--gap", "7us").splitlines()
+    assert lines[-1].strip() == f"warplens diff {pair[0]} {pair[1]} --table diff_ops --gap 7us --whole"
+    assert main(lines[-1].split()[1:]) == 0
+
+
 PAIRS = [
     ("gpt2_train_step", "gpt2_train_compiled"),
     ("bloom_prefill", "resnet50_train"),
