@@ -57,6 +57,7 @@ KINDS: Final = {
     "run": "all that was recorded, where no steps are marked",
     "host": "the CPU's side of the program",
     "GPU": "kernels, copies and memsets, on all GPUs of the trace",
+    "GPU busy": "computation, communication or copies run: the share of the step in which any GPU works",
     "communication": "collectives and transfers between GPUs",
     "streams": "waits of GPU streams for each other",
 }
