@@ -9,7 +9,15 @@ import pytest
 import warplens
 from finding_traces import ALL_REDUCE, GEMM
 from support import SAMPLES, Opened, annotation, each_case, frame, kernel, launch, memcpy, op
-from warplens.analyses.graph.breakdown import AFTER, BEFORE, BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES, IDLE, PARTS
+from warplens.analyses.graph.breakdown import (
+    AFTER,
+    BEFORE,
+    COMPUTATION,
+    EXPOSED_COMMUNICATION,
+    EXPOSED_COPIES,
+    IDLE,
+    PARTS,
+)
 from warplens.profiles.trace import Profile
 
 Event = dict[str, Any]
@@ -51,8 +59,8 @@ def test_work_that_runs_at_once_is_counted_once(opened: Opened) -> None:
             )
         )
     )  # fmt: skip
-    assert parts[BUSY, "GEMM"] == pytest.approx(0.07)
-    assert parts[BUSY, "Elementwise"] == pytest.approx(0.03)
+    assert parts[COMPUTATION, "GEMM"] == pytest.approx(0.07)
+    assert parts[COMPUTATION, "Elementwise"] == pytest.approx(0.03)
     assert parts[EXPOSED_COMMUNICATION, "Communication"] == pytest.approx(0.05)
     assert parts[EXPOSED_COPIES, "memcpy HtoD pinned"] == pytest.approx(0.04)
 
@@ -133,7 +141,7 @@ def test_first_steps_that_take_long_are_not_in_the_parts(opened: Opened) -> None
         events += [annotation(f"ProfilerStep#{number}", at, 1_000), launch(at + 100, 5, number)]
         events.append(kernel(GEMM, at + 110, 800, number))
     parts = parts_of(opened(events))
-    assert parts[BUSY, "GEMM"] == pytest.approx(0.8, rel=0.02)
+    assert parts[COMPUTATION, "GEMM"] == pytest.approx(0.8, rel=0.02)
     assert sum(parts.values()) == pytest.approx(1.0, rel=0.02)
 
 
@@ -174,7 +182,7 @@ def test_work_from_before_the_recording_holds_a_run_up_from_its_begin(opened: Op
 
 def test_without_launches_idle_time_has_no_cause(opened: Opened) -> None:
     profile = opened([kernel(GEMM, 0, 100, 0), kernel(GEMM, 400, 100, 0)])
-    assert parts_of(profile) == {(BUSY, "GEMM"): pytest.approx(0.2), (IDLE, "not recorded"): pytest.approx(0.3)}
+    assert parts_of(profile) == {(COMPUTATION, "GEMM"): pytest.approx(0.2), (IDLE, "not recorded"): pytest.approx(0.3)}
     assert profile.answer().verdict.startswith("Cannot tell what limits it")
 
 

@@ -252,7 +252,7 @@ def test_a_step_time_that_no_cost_of_recording_explains_is_said_to_be_unused(ope
 )  # fmt: skip
 def test_the_part_that_the_verdict_names_is_the_first_row_of_the_table(limiting: str, first: Part, text: str) -> None:
     clock = Clock(100.0, 100.0, 100.0, "measured", 120.0)
-    parts = [Part("GPU busy", "GEMM", 25, 25), Part("GPU idle", "host: forward", 15, 15, "a.py:1 f"), first]
+    parts = [Part("computation", "GEMM", 25, 25), Part("GPU idle", "host: forward", 15, 15, "a.py:1 f"), first]
     parts = [replace(part, low_ms=part.time_ms, high_ms=part.time_ms) for part in parts]
     bounds = saving(**{limiting: 50.0})
     said = verdict_of(clock, parts, bounds, at_most_ms(clock, bounds), ())

@@ -13,7 +13,7 @@ from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.breakdown import (
     AFTER,
     BEFORE,
-    BUSY,
+    COMPUTATION,
     EXPOSED_COMMUNICATION,
     EXPOSED_COPIES,
     IDLE,
@@ -31,7 +31,7 @@ REMOVING: Final = {
     STREAMS: "all waits between streams",
 }
 HOST_SIDE: Final = (BEFORE, IDLE, AFTER)
-GPU_SIDE: Final = (BUSY, EXPOSED_COPIES)
+GPU_SIDE: Final = (COMPUTATION, EXPOSED_COPIES)
 SIDES: Final = {GPU: GPU_SIDE, HOST: HOST_SIDE, COMMUNICATION: (EXPOSED_COMMUNICATION,)}
 """The parts of a step that are of what limits it."""
 CPU_ONLY: Final = "CPU only: this trace has no GPU work (measured)."
@@ -196,7 +196,7 @@ def _taking(clock: Clock, parts: Sequence[Part], side: Sequence[str]) -> str:
     """`GEMM takes 21.5 of 66.9 ms a step (measured)`: the first row, then the first of what limits the step."""
     first, *others = _first_rows(parts, side)
     also = "".join(f", {_called(part)} {clock.between(part.low_ms, part.high_ms)}" for part in others)
-    takes = "take" if first.cause == OTHER and first.part == BUSY else "takes"
+    takes = "take" if first.cause == OTHER and first.part == COMPUTATION else "takes"
     name = _called(first)
     return f"{name[0].upper()}{name[1:]} {takes} {_of(clock, first.time_ms)}{also}"
 
@@ -220,7 +220,7 @@ def _first_rows(parts: Sequence[Part], side: Sequence[str]) -> list[Part]:
 
 def _called(part: Part) -> str:
     """A part in the words of the table."""
-    if part.part == BUSY:
+    if part.part == COMPUTATION:
         return "kernels of no known category" if part.cause == OTHER else part.cause
     if part.part == EXPOSED_COMMUNICATION:
         return EXPOSED_COMMUNICATION

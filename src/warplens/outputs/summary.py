@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from warplens.model.answer import Answer, AnsweredFinding, Part
 from warplens.model.table import Table
-from warplens.outputs.answer_text import finding_text, part_text, step_text
+from warplens.outputs.answer_text import finding_text, part_text, step_text, whose_step
 from warplens.outputs.document import Document
 from warplens.outputs.furthest import furthest_text
 from warplens.outputs.power_text import power_text
@@ -72,6 +72,8 @@ def render_summary(document: Document, *, width: int, written: Sequence[str] = (
 
 def _more(document: Document, tables: dict[str, Table], width: int) -> list[Line]:
     """What is not part of the Answer but says more of what was opened."""
+    if document.kind == "job":
+        return _of_job(document, width)
     if "kernel_categories" not in tables:
         return _first_rows(document, width)
     if "timeline" not in tables:
@@ -88,10 +90,20 @@ def _more(document: Document, tables: dict[str, Table], width: int) -> list[Line
         *_sparkline(tables["activity"], width),
         *_power(tables, width),
         *_memory(tables, width),
-        *(kernel_list_of_step(answer.kernels, width, clock) if clock else host_op_list(tables["ops"], width)),
+        *(kernel_list_of_step(answer, width, clock) if clock else host_op_list(tables["ops"], width)),
         *region_list(tables["regions"], width),
         *_replay(tables, width),
     ]
+
+
+def _of_job(document: Document, width: int) -> list[Line]:
+    """The kernels of the rank whose step is shown, and the stragglers; of a single one the verdict says all."""
+    answer, lines = document.answer, list[Line]()
+    if answer.clock is not None and answer.kernels:
+        lines += kernel_list_of_step(answer, width, answer.clock)
+    stragglers = next((table for table in document.tables if table.name == "stragglers"), None)
+    is_told = lines and stragglers is not None and len(stragglers) == 1
+    return lines if is_told else [*lines, *_first_rows(document, width)]
 
 
 def _first_rows(document: Document, width: int) -> list[Line]:
@@ -153,7 +165,7 @@ def _parts(answer: Answer, width: int) -> list[Line]:
     times = [clock.between(part.low_ms, part.high_ms) for part in shown]
     time_room = max(10, *map(len, times))
     of = f", shares of {clock.of_step(clock.step_ms)}" if clock.low_ms < clock.high_ms else ""
-    title = f"where one {clock.whole}{f' of {answer.parts_of}' if answer.parts_of else ''} goes{of}"
+    title = f"where {whose_step(answer, clock)} goes{of}"
     longest_name = max(cell_width(clean(text)) for text in (title, *map(_part_name, shown)))
     name_room = min(PART_ROOM, longest_name, width - 14 - time_room)
     title = title if cell_width(title) <= name_room else title.removesuffix(of)

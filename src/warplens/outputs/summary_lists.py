@@ -9,10 +9,11 @@ from pathlib import PurePath
 import msgspec
 import polars as pl
 
-from warplens.model.answer import AnsweredKernel
+from warplens.model.answer import Answer
 from warplens.model.clock import Clock
 from warplens.model.records import records
 from warplens.model.table import Table
+from warplens.outputs.answer_text import whose_step
 from warplens.outputs.cells import cell_texts
 from warplens_run.base.printable import clean
 from warplens_run.base.text import cell_width, elide, fold
@@ -122,12 +123,13 @@ def kernel_list(kernels: Table, width: int) -> list[Line]:
     return _kernel_lines(records(frame, KernelTime), width, "top kernels")
 
 
-def kernel_list_of_step(kernels: Sequence[AnsweredKernel], width: int, clock: Clock) -> list[Line]:
+def kernel_list_of_step(answer: Answer, width: int, clock: Clock) -> list[Line]:
     """Shares and times of one step, as the parts above have them."""
     rows = [
-        KernelTime(each.kernel, each.op, 1e3 * each.time_ms, each.count, each.percent) for each in kernels[:MAX_KERNELS]
+        KernelTime(each.kernel, each.op, 1e3 * each.time_ms, each.count, each.percent)
+        for each in answer.kernels[:MAX_KERNELS]
     ]
-    return _kernel_lines(rows, width, f"top kernels of one {clock.whole}")
+    return _kernel_lines(rows, width, f"top kernels of {whose_step(answer, clock)}")
 
 
 def _kernel_lines(rows: Sequence[KernelTime], width: int, title: str) -> list[Line]:

@@ -309,6 +309,7 @@ class Profile(TablesOnDemand):
         from warplens.analyses.graph.capturing import capture_share
 
         tables = self._advice_tables()
+        distributed = self.meta.distributed
         opened = (self._short_source, *headline(self.meta, device_line(self.workspace)))
         parts = step_parts(self.workspace) if self.clock else ()
         return answer_of_trace(
@@ -321,6 +322,7 @@ class Profile(TablesOnDemand):
             tables,
             self._out_of_memory(),
             capture_share(self.workspace),
+            (distributed.world_size if distributed else None) or 1,
         )
 
     def _out_of_memory(self) -> str:

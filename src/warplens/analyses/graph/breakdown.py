@@ -30,15 +30,15 @@ from warplens.model.kinds import CODE
 from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
 
-BUSY: Final = "GPU busy"
+COMPUTATION: Final = "computation"
 EXPOSED_COMMUNICATION: Final = "exposed communication"
 EXPOSED_COPIES: Final = "exposed copies"
 BEFORE: Final = "before the first launch"
 IDLE: Final = "GPU idle"
 AFTER: Final = "after the last kernel"
-WITH_GPU: Final = (BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES)
+WITH_GPU: Final = (COMPUTATION, EXPOSED_COMMUNICATION, EXPOSED_COPIES)
 PARTS: Final = {
-    BUSY: "kernels run; cause: their category",
+    COMPUTATION: "kernels run that do not communicate; cause: their category",
     EXPOSED_COMMUNICATION: "communication runs while nothing computes",
     EXPOSED_COPIES: "copies run while nothing computes or communicates",
     BEFORE: "no GPU works yet in this step; cause: what the host does",
@@ -191,7 +191,7 @@ def _busy_parts(events: _GpuTime) -> Iterator[Part]:
     """Each moment belongs to what computes then, else to communication, else to copies; several categories that run at
     once share it."""
     taken = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    for group, part in enumerate((BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES)):
+    for group, part in enumerate((COMPUTATION, EXPOSED_COMMUNICATION, EXPOSED_COPIES)):
         own = events.group == group
         labels = events.label.filter(pl.Series(own))
         start, end = events.start_ns[own], events.end_ns[own]

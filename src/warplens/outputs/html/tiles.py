@@ -47,7 +47,7 @@ def step_parts(answer: Answer) -> list[StepPart]:
     return [
         StepPart(
             f"{part.part} · {part.cause}" if part.cause else part.part,
-            "" if part.part in HOST_SIDE else part.cause,
+            "" if part.part in HOST_SIDE else part.cause or part.part,
             clock.between(part.low_ms, part.high_ms),
             part.percent,
             part.place,
