@@ -50,6 +50,9 @@ def test_wl205_fires_for_three_elementwise_ops_in_a_row(opened: Opened) -> None:
     assert (finding.bound, finding.place) == (True, PLACE)
     assert finding.rows[0].what == "mul → tanh → add"
     assert "fusing saves up to 57 % of the bytes" in finding.rows[0].detail
+    assert finding.evidence == (
+        "0.30 ms of GPU time in 1 chain, and 2 launches that one kernel each would not need; e.g. mul → tanh → add"
+    )
     assert rows_gain_ms(finding) == pytest.approx(finding.gain_ms)
     assert finding.gain_ms <= finding.rows[0].time_ms
 

@@ -26,6 +26,8 @@ from warplens.model.targets import Target
 from warplens.model.time_base import TimeBase, time_base, whole_trace
 
 TAKING_TURNS = "GPUs taking turns"
+LITTLE: Final = 0.01
+"""Of the step: what the profiler cost less is not told apart."""
 FEW_ON_PURPOSE = ("Communication", "Memory Ops")
 """Kernels that use few blocks on purpose."""
 is_underfilled = (
@@ -203,6 +205,13 @@ class TraceFigures(msgspec.Struct, frozen=True, dict=True):
     def per_step_text(self) -> str:
         """What a count is of, where that is a step."""
         return " per step" if self.has_steps else ""
+
+    @property
+    def recorded_text(self) -> str:
+        """Said of times of the host and of gaps, where the step without the profiler is another one."""
+        bounds = self.bounds
+        is_plain = bounds is None or abs(bounds.recorded_ms - bounds.plain_ms) <= LITTLE * bounds.plain_ms
+        return "" if is_plain else ", as recorded"
 
     @cached_property
     def first_step(self) -> int:

@@ -19,7 +19,6 @@ from warplens.model.edits import WorkOfRows
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
 from warplens.model.scene import Scene
 from warplens.model.table import Table
-from warplens.model.time_base import time_base
 from warplens.model.trace import Meta, Trace
 from warplens.outputs import Document, Extras
 from warplens.outputs.document import CorrectedTimes, DocumentKind
@@ -336,11 +335,6 @@ class Profile(TablesOnDemand):
             if failure:
                 return failure
         return unrecorded_failure_sentence(endings[0]) if endings else ""
-
-    def shares_of(self) -> str:
-        """What every share of the time is a share of: the mean step, or the whole trace; empty where no GPU worked."""
-        base = time_base(self.table("steps"), self.table("timeline"))
-        return base.text if base.whole_ms else ""
 
     def document(
         self, tables: Iterable[str] | None = None, *, command: str = "", mode: DocumentKind = "report", start: str = ""
