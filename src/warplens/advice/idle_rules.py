@@ -157,9 +157,9 @@ def _no_host_time(gaps: pl.DataFrame) -> tuple[Edit, ...]:
     return (RemoveHostTime(tuple(zip(start_ns.cast(int), (start_ns + length_ns).cast(int), strict=True))),)
 
 
-def _counted(figures: TraceFigures, gaps: pl.DataFrame) -> str:
+def _counted(gaps: pl.DataFrame) -> str:
     longest_us = gaps["gap_us"][_longest(gaps)] if len(gaps) else 0.0
-    return f"{plural(len(gaps), 'gap')}, longest {longest_us / 1e3:.2f} ms{figures.recorded_text}"
+    return f"{plural(len(gaps), 'gap')}, longest {longest_us / 1e3:.2f} ms"
 
 
 def host_bound(figures: TraceFigures) -> Iterator[Finding]:
@@ -176,7 +176,7 @@ def host_bound(figures: TraceFigures) -> Iterator[Finding]:
         title=f"{_host_bound(figures)}the GPU waits for its next launch",
         gaps=gaps,
         gain_ms=gain_ms,
-        evidence=f"{_counted(figures, gaps)}; {launch_rate(figures)}{slowed_by_stacks(figures)}",
+        evidence=f"{_counted(gaps)}; {launch_rate(figures)}{slowed_by_stacks(figures)}",
     )
 
 
@@ -424,4 +424,6 @@ def _gaps_of_kind(figures: TraceFigures, code: str, kind: str, *, title: str) ->
     gaps = gaps_of(figures, kind)
     gain_ms = figures.gap_gain_ms(gaps)
     if figures.share_of_time(gain_ms) >= THRESHOLDS.cause_percent:
-        yield _gap_finding(figures, code, title=title, gaps=gaps, gain_ms=gain_ms, evidence=_counted(figures, gaps))
+        yield _gap_finding(
+            figures, code, title=title, gaps=gaps, gain_ms=gain_ms, evidence=f"{_counted(gaps)}{figures.recorded_text}"
+        )

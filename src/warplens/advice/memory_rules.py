@@ -238,7 +238,7 @@ def _is_slow(op: OpRow) -> bool:
         op.bound == "memory"
         and op.family in MEMORY_FAMILIES
         and op.is_below(THRESHOLDS.slow_memory_percent / (2 if op.approximate else 1))
-        and op.limit_us >= THRESHOLDS.least_memory_us
+        and (op.limit_us >= THRESHOLDS.least_memory_us or op.kernel_us_mean >= THRESHOLDS.long_memory_us)
     )
 
 
