@@ -351,6 +351,11 @@ def called(part: Part) -> str:
     return not_known.get((part.part, part.cause), known).casefold()
 
 
+def test_a_finding_calls_the_step_host_bound_where_the_verdict_does(screen: Screen) -> None:
+    says_so = screen.answer.bound.startswith(("Host-bound", "Mixed, host-"))
+    assert says_so or not any(finding.title.startswith("host-bound: ") for finding in screen.answer.findings)
+
+
 def test_what_is_not_zero_is_not_shown_as_zero(screen: Screen) -> None:
     clock = clock_of(screen)
     for part in screen.answer.parts:

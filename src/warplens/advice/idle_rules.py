@@ -86,7 +86,7 @@ def _gap_row(figures: TraceFigures, gaps: pl.DataFrame, place: str) -> Evidence:
     waited_ms = figures.gap_gain_ms(gaps)
     return Evidence(
         f"gap of up to {gaps['gap_us'][longest] / 1e3:.2f} ms{figures.recorded_text}",
-        detail=f"{cause}: {activity}, before {after}",
+        detail=f"{cause}: {place_text(activity)}, before {after}",
         count=len(gaps),
         time_ms=waited_ms,
         gain_ms=waited_ms,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, limits
+from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, is_mostly_nameless, limits, nameless_ms
 from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, LIMIT_PERCENT
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.breakdown import (
@@ -46,8 +46,6 @@ CAPTURED: Final = (
 )
 NAMED_SHARE: Final = 0.05
 """Of the step: a smaller cause is not named in the verdict."""
-NAMELESS_SHARE: Final = 0.5
-"""Of the step: where the host does more that is not recorded, it may wait as well as work."""
 NAME_ROOM: Final = 48
 """Characters of a range's, a file's or an op's name: longer ones are cut in the middle."""
 CALLED: Final = {
@@ -83,8 +81,6 @@ BOUNDS: Final = {
 }
 """What limits a step, where that is not the GPU, the host or communication."""
 
-WAITS_RECORDED: Final = "no_stacks"
-"""The note of PyTorch's profiler without stacks: ops and calls that wait are recorded, so that the rest is work."""
 RECORD_FRAMES: Final = "Record Python frames (ProfileOptions.python_tracer_level = 1)"
 RECORD_RANGES: Final = "Record ranges around what it does (jax.profiler.TraceAnnotation, NVTX, ROCTX)"
 
@@ -114,9 +110,8 @@ def verdict(
     clock = replace(clock, source=clock.certainty)  # where it is from stands beside the step itself
     if bounds is None:
         return _as_recorded(clock, parts)
-    nameless_ms = sum(part.time_ms for part in parts if part.cause == f"host: {NO_NAME}")
-    if nameless_ms > NAMELESS_SHARE * clock.step_ms and WAITS_RECORDED not in quality:
-        return Verdict(_nameless(clock, nameless_ms, quality), CANNOT_TELL)
+    if is_mostly_nameless(nameless_ms(parts), clock.step_ms, quality):
+        return Verdict(_nameless(clock, nameless_ms(parts), quality), CANNOT_TELL)
     text = _by_bounds(clock, parts, bounds, saved)
     if text.startswith("Cannot tell"):
         return Verdict(text, CANNOT_TELL, CLOSE)
@@ -262,10 +257,13 @@ def _upper(text: str) -> str:
 
 
 def _first_rows(parts: Sequence[Part], side: Sequence[str]) -> list[Part]:
-    """The first row of the table; where that is not of this side, the largest that is as well."""
+    """The first row of the table; where that is not of this side, the largest that is as well.
+
+    Waits for work from before the recording are of no side.
+    """
     largest = sorted(parts, key=lambda part: -part.time_ms)
-    own = [part for part in largest if part.part in side]
-    return largest[:1] if not own or largest[0].part in side else [largest[0], own[0]]
+    own = [part for part in largest if part.part in side and part.cause != EARLIER_WORK]
+    return largest[:1] if not own or largest[0] is own[0] else [largest[0], own[0]]
 
 
 def _called(part: Part) -> str:

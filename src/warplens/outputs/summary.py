@@ -44,7 +44,7 @@ PART_ROOM = 66
 CAUSE_ROOM = 48
 """Of those for its cause."""
 MAX_FINDINGS = 3
-NO_STEP_TIME = " that win no step time"
+NO_STEP_TIME = " without a gain in step time"
 SHOWN_APART = ("quality", "findings", "evidence")
 MAX_ROWS = 10
 MAX_TEXT = 1200

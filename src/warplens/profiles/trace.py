@@ -127,12 +127,13 @@ class Profile(TablesOnDemand):
     @cached_property
     def _findings(self) -> list[Finding]:
         from warplens.advice import find
+        from warplens.analyses.graph.breakdown import step_parts
         from warplens.analyses.graph.host_code import host_code
 
         bounds = self.bounds
         findings = find(
             self._advice_tables(), self.min_gain_percent, self.trace.meta.format, self.model_of_gains, bounds,
-            host_code(self.workspace) if bounds is not None else None, self.clock,
+            host_code(self.workspace) if bounds is not None else None, self.clock, lambda: step_parts(self.workspace),
         )  # fmt: skip
         findings += self._memory_findings()
         if self.workspace.proof is None:
