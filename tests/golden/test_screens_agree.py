@@ -352,6 +352,8 @@ def called(part: Part) -> str:
 
 
 def test_a_finding_calls_the_step_host_bound_where_the_verdict_does(screen: Screen) -> None:
+    if screen.answer.verdict.startswith("A capture of "):
+        pytest.skip("the verdict is on no step")
     says_so = screen.answer.bound.startswith(("Host-bound", "Mixed, host-"))
     assert says_so or not any(finding.title.startswith("host-bound: ") for finding in screen.answer.findings)
 
