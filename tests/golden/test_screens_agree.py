@@ -31,14 +31,15 @@ from warplens.analyses.graph.breakdown import (
 )
 from warplens.analyses.graph.host_work import NO_NAME
 from warplens.cli.explaining.topics import TOPICS
-from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer, AnsweredFinding, Part
+from warplens.cli.traces.advise import advice_text
+from warplens.model.answer import CANNOT_TELL, CERTAINTIES, NO_GAIN, Answer, AnsweredFinding, Part
 from warplens.model.clock import ESTIMATED, SOURCES, Clock
 from warplens.outputs.html import tiles
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.markdown import escape, markdown_bytes
 from warplens.outputs.summary import render_summary
 from warplens_run.base.errors import WarplensError
-from warplens_run.base.units import format_ms, format_short_ms
+from warplens_run.base.units import LEAST_SHOWN_MS, format_ms, format_short_ms
 
 WIDTH = 110
 NUMBERS = ("step_time", "breakdown", "findings")
@@ -305,8 +306,13 @@ def test_the_verdict_on_a_served_model_has_the_numbers_of_its_phases(screen: Scr
         row = phases[clause.split()[0].lower().rstrip(":")]
         rates = ("requests", "tokens_per_s", "plain_tokens_per_s", "low_tokens_per_s", "high_tokens_per_s")
         values = [row[name] for name in rates if row[name] is not None]
+        clock, plain_ms = clock_of(screen), row["plain_median_ms"] or 0.0
+        ends_ms = (plain_ms * ms / clock.step_ms for ms in (clock.low_ms, clock.step_ms, clock.high_ms))
         shown = {f"{value:,.0f}" for value in values if value >= 100 or value == round(value)}
-        shown |= {f"{value:.1f}" for value in values if value < 100} | {number_of(format_ms(row["median_ms"]))}
+        shown |= {f"{value:.1f}" for value in values if value < 100}
+        if "an iteration" in clause:
+            shown = {number_of(format_short_ms(ms, plain_ms)) for ms in ends_ms} if plain_ms else set()
+            shown |= set() if plain_ms else {number_of(format_ms(row["median_ms"]))}
         numbers = re.findall(r"\d[\d,]*(?:\.\d+)?", clause)
         assert numbers and set(numbers) <= shown, clause
 
@@ -362,6 +368,7 @@ def known_ms(answer: Answer, clock: Clock) -> list[float]:
         sum(part.time_ms for part in parts if part.part in HOST_SIDE),
         sum(part.time_ms for part in parts if part.part == EXPOSED_COMMUNICATION),
         sum(part.time_ms for part in parts if part.cause == "earlier work"),
+        sum(part.time_ms for part in parts if part.cause == f"host: {NO_NAME}"),
     ]
     own = [ms for part in parts for ms in (part.time_ms, part.low_ms, part.high_ms)]
     return [clock.step_ms, clock.low_ms, clock.high_ms, *(saving.at_most_ms for saving in answer.savings), *sums, *own]
@@ -376,7 +383,7 @@ def test_the_part_that_the_verdict_names_is_the_first_of_its_kind_in_the_table(s
         first, own = answer.largest[0], [part for part in answer.largest if part.part in side]
         assert bound[2].casefold().startswith(called(first))
         if first.part not in side and own and own[0].percent >= 5:
-            assert f", {called(own[0])}" in bound[3].casefold()
+            assert f" and {called(own[0])}" in bound[3].casefold()
     assert [part.time_ms for part in answer.largest] == sorted((part.time_ms for part in answer.parts), reverse=True)
     limits = {GPU: "GPU-bound", HOST: "Host-bound", COMMUNICATION: "Communication-bound"}
     if answer.bound in limits.values():
@@ -391,9 +398,36 @@ def called(part: Part) -> str:
         (COMPUTATION, "Other"): "kernels of no known category",
         (part.part, f"host: {NO_NAME}"): "unrecorded work of the host",
         (part.part, NO_NAME): "idle time of unrecorded cause",
+        (part.part, "earlier work"): "waiting for work from before the recording",
+        (part.part, "synchronisation"): "waiting in synchronising calls",
+        (part.part, "host: synchronisation"): "waiting in synchronising calls",
     }
     known = named.get(part.part, part.cause.removeprefix("host: "))
     return not_known.get((part.part, part.cause), known).casefold()
+
+
+def test_a_finding_calls_the_step_host_bound_where_the_verdict_does(screen: Screen) -> None:
+    if screen.answer.verdict.startswith("A capture of "):
+        pytest.skip("the verdict is on no step")
+    says_so = screen.answer.bound.startswith(("Host-bound", "Mixed, host-"))
+    assert says_so or not any(finding.title.startswith("host-bound: ") for finding in screen.answer.findings)
+
+
+def test_what_is_not_zero_is_not_shown_as_zero(screen: Screen) -> None:
+    clock = clock_of(screen)
+    for part in screen.answer.parts:
+        assert clock.of_step(part.time_ms) != clock.of_step(0.0) or part.time_ms < LEAST_SHOWN_MS
+    table = screen.text.partition("where one")[2].partition("\n\n")[0]
+    assert not re.search(r" 0\.0%", table)
+
+
+def test_advice_names_the_clock_of_the_answer_and_no_other(screen: Screen) -> None:
+    if not isinstance(screen.profile, warplens.Profile) or not screen.answer.findings:
+        pytest.skip("no timeline, or nothing found")
+    advice = unwrapped("\n".join(text for text, _ in advice_text(screen.profile, WIDTH).lines))
+    clock = clock_of(screen)
+    assert unwrapped(f"Gains are of one {clock.whole}: {clock.text}.") in advice
+    assert "Sharesare" not in advice
 
 
 def test_the_terminal_shows_the_answer(screen: Screen) -> None:
@@ -403,9 +437,12 @@ def test_the_terminal_shows_the_answer(screen: Screen) -> None:
         assert unwrapped(answer.clock.text) in text
         first = answer.largest[0]
         assert unwrapped(answer.clock.between(first.low_ms, first.high_ms)) in text
-    for finding in answer.findings[:3]:
+    winning = [finding for finding in answer.findings if finding.wins]
+    for finding in winning[:3]:
         assert unwrapped(finding.gain) in text
         assert finding.code in text
+    if winning:
+        assert NO_GAIN not in screen.text.partition("where one")[0]
 
 
 def test_the_head_of_the_page_shows_the_answer(screen: Screen) -> None:

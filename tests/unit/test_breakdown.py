@@ -153,7 +153,7 @@ def test_a_slow_step_in_between_is_not_in_the_parts(opened: Opened) -> None:
         events += [annotation(f"ProfilerStep#{number}", at, 1_000 + later), launch(at + 100 + later, 5, number)]
         events.append(kernel(GEMM, at + 110 + later, 800, number))
     parts = parts_of(opened(events))
-    assert parts[BUSY, "GEMM"] == pytest.approx(0.8, rel=0.02)
+    assert parts[COMPUTATION, "GEMM"] == pytest.approx(0.8, rel=0.02)
     assert sum(parts.values()) == pytest.approx(1.0, rel=0.02)
 
 
@@ -175,9 +175,14 @@ def test_work_from_before_the_recording_holds_a_run_up_from_its_begin(opened: Op
     """The first kernel waits for 50 ms although it was launched after 5: the host did not delay it."""
     events = [op("aten::mm", 0, 6_000), launch(5_000, 5, 1), kernel(GEMM, 50_000, 900, 1)]
     assert parts_of(opened(events)) == {
-        (BUSY, "GEMM"): pytest.approx(0.9),
+        (COMPUTATION, "GEMM"): pytest.approx(0.9),
         (BEFORE, "earlier work"): pytest.approx(50.0),
     }
+
+
+def test_a_gpu_that_is_never_idle_has_no_other_parts(opened: Opened) -> None:
+    parts = parts_of(opened([launch(0, 1, 1), kernel(GEMM, 0, 100, 1)]))
+    assert parts == {(COMPUTATION, "GEMM"): pytest.approx(0.1)}
 
 
 def test_without_launches_idle_time_has_no_cause(opened: Opened) -> None:

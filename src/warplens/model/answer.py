@@ -64,6 +64,11 @@ KINDS: Final = {
 """Kinds of what is opened, what a clock is of, and what a bound takes away."""
 
 
+NO_GAIN: Final = "no gain in step time"
+LEAST_SAVING: Final = 0.001
+"""Of the step: a bound below this is called nothing; it is what the simulation rounds away."""
+
+
 @dataclass(frozen=True)
 class Part:
     """A row of `breakdown`: a part of one step."""
@@ -117,6 +122,11 @@ class AnsweredFinding:
     high_ms: float | None = None
     is_upper_bound: bool = False
     proof: str = ""
+
+    @property
+    def wins(self) -> bool:
+        """Whether time of the step, or memory, is expected to be won: what wins neither takes no place on a screen."""
+        return bool(self.gain) and not self.gain.startswith(NO_GAIN)
 
 
 @dataclass(frozen=True)

@@ -220,9 +220,8 @@ def _gaps(graph: StepGraph, times: Floats, free: Union) -> tuple[Union, list[str
     """The idle gaps, cut where a step begins; which part of a step each is, and the node that it waits for."""
     marks = np.flatnonzero((graph.kind == MARK) & ~np.bool_(graph.is_run))
     moments = np.rint(times[marks]).astype(np.int64)
-    cuts = [moments[(moments > begin) & (moments < end)] for begin, end in zip(*free, strict=True)]
-    starts = np.concatenate([np.append(begin, cut) for begin, cut in zip(free.starts, cuts, strict=True)])
-    ends = np.concatenate([np.append(cut, end) for end, cut in zip(free.ends, cuts, strict=True)])
+    cuts = np.setdiff1d(moments[covers(free, moments)], free.starts)
+    starts, ends = np.union1d(free.starts, cuts), np.union1d(free.ends, cuts)
     work = np.flatnonzero(graph.is_work)
     begins = np.rint(times[work] - graph.weight_ns[work]).astype(np.int64)
     order = np.argsort(begins, kind="stable")
