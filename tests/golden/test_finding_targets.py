@@ -19,6 +19,7 @@ from warplens.advice.rules import WITHOUT_GAIN
 from warplens.model.finding import Evidence, Finding
 from warplens.model.targets import RangeTarget, RowsTarget, RowTarget, StepTarget, Target
 from warplens.outputs.html.page import packed_document
+from warplens_run.base.units import format_ms
 
 Row = dict[str, Any]
 TRACES = [
@@ -89,7 +90,7 @@ def test_a_range_target_is_the_longest_of_the_gaps_that_the_evidence_names() -> 
         if isinstance(target, RangeTarget):
             length_us = (target.end_ns - target.start_ns) / 1e3
             if not evidence.what.startswith("gap "):  # host code, of which the GPU may see nothing
-                assert evidence.detail == f"up to {length_us / 1e3:.2f} ms without a launch, as recorded"
+                assert evidence.detail == f"up to {format_ms(length_us / 1e3)} without a launch, as recorded"
                 continue
             gaps = [row for row in profile.table("gaps").to_dicts() if round(row["start_ms"] * 1e6) == target.start_ns]
             gap = next(row for row in gaps if row["gap_us"] == pytest.approx(length_us))
