@@ -16,6 +16,7 @@ from warplens.readers.memory_snapshot import PICKLE
 from warplens.readers.memory_snapshot.decoding import SnapshotColumns
 from warplens.readers.memory_snapshot.unpickling import loads
 from warplens.readers.shared import stored_file
+from warplens.readers.shared.budget import budget_of
 from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.stored_file import StoredFile
 from warplens_run.base.errors import FormatError
@@ -34,7 +35,7 @@ def read(path: Path, max_bytes: int = 0) -> MemorySnapshot:
 def read_stored(file: StoredFile) -> MemorySnapshot:
     where = str(file.path)
     content, notes = file.unwrap()
-    with gc_paused():
+    with gc_paused(), budget_of(len(content), where, file.max_bytes):
         document = _decoded(content, where)
         columns = SnapshotColumns(document)
     return MemorySnapshot(

@@ -24,6 +24,7 @@ from warplens.model.quality import Note, Quality
 from warplens.model.trace import Device, Meta
 from warplens.model.tree import Floats, build_tree
 from warplens.readers.proton.frames import PYTHON_FRAME, frame_of
+from warplens.readers.shared.budget import spend
 from warplens_run.base.errors import FormatError
 from warplens_run.base.printable import encodable
 
@@ -245,6 +246,8 @@ class _MetricValues:
         for recorded, values in self._values.items():
             if recorded not in (TIME, COUNT) and values:
                 name, own = self._own_values(recorded, values)
+                if name not in metrics:
+                    spend(len(self._nodes.name), f"nodes × {len(self._values)} metrics")
                 column = metrics.setdefault(name, np.zeros(len(self._nodes.name)))
                 column[list(own)] += list(own.values())
         return metrics
