@@ -16,10 +16,10 @@ import msgspec
 
 from warplens import native_library
 from warplens.extensions import READERS, extensions, offered
+from warplens.model.budget import budget_of
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
-from warplens.readers.shared.budget import budget_of
 from warplens.readers.shared.file_head import head_of
 from warplens.readers.shared.stored_file import NotWholeError, StoredFile, slices, text_start
 from warplens_run.base.errors import FormatError

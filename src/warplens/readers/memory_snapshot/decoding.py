@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import polars as pl
 
+from warplens.model.budget import spend
 from warplens.model.memory_snapshot import ACTION, BLOCKS, EVENTS, FRAMES, INACTIVE, SEGMENTS, STACKS
 from warplens.model.quality import Note, Quality
-from warplens.readers.shared.budget import spend
 
 INT64: Final = 1 << 63
 MOST_BYTES: Final = 1 << 42

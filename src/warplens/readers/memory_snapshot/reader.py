@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
+from warplens.model.budget import budget_of
 from warplens.model.memory_snapshot import MemorySnapshot
 from warplens.readers.memory_snapshot import PICKLE
 from warplens.readers.memory_snapshot.decoding import SnapshotColumns
 from warplens.readers.memory_snapshot.unpickling import loads
 from warplens.readers.shared import stored_file
-from warplens.readers.shared.budget import budget_of
 from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.stored_file import StoredFile
 from warplens_run.base.errors import FormatError

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
+from warplens.model.budget import spend
 from warplens.model.call_paths import CallPaths
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import Device, Meta
 from warplens.model.tree import Floats, build_tree
 from warplens.readers.proton.frames import PYTHON_FRAME, frame_of
-from warplens.readers.shared.budget import spend
 from warplens_run.base.errors import FormatError
 from warplens_run.base.printable import encodable
 

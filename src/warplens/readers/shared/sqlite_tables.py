@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from warplens.model.budget import spend
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Ints
-from warplens.readers.shared.budget import spend
 from warplens.readers.shared.sqlite_limits import SqliteLimits
 from warplens_run.base.errors import FormatError
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-from warplens.readers.shared.budget import spend
+from warplens.model.budget import spend
 from warplens.readers.shared.protobuf_wire import Damage, Fields, fields_of, text_of, varints
 
 T = TypeVar("T")

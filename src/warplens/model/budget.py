@@ -7,6 +7,7 @@ page of a database that is its own child. What makes more of a file than its byt
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,7 +20,7 @@ from warplens_run.base.units import format_bytes, format_count
 FREE_VALUES: Final = 4_000_000
 """What any file may become: a second or two, and some hundred megabytes."""
 VALUES_PER_BYTE: Final = 2
-"""And by its size when unpacked; sound files have at most 0.2."""
+"""And by its size when unpacked; sound files have at most 0.1."""
 BYTES_PER_VALUE: Final = 64
 """Of memory, with what the analyses make of it."""
 MEMORY_SHARE: Final = 0.5
@@ -49,6 +50,7 @@ class Budget:
             )
 
 
+UNLIMITED: Final = Budget(0, "", sys.maxsize)
 _current: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
@@ -63,11 +65,11 @@ def budget_of(content_bytes: int, where: str, chosen_bytes: int = 0) -> Iterator
         _current.reset(token)
 
 
-def spend(values: int, what: str) -> None:
-    """Count so many values before they are made; raises `FormatError` where they are too many for the file.
+def current_budget() -> Budget:
+    """That of the file that is being read; what is made outside of files is not limited."""
+    return _current.get() or UNLIMITED
 
-    What is made outside of a file is not limited.
-    """
-    budget = _current.get()
-    if budget is not None:
-        budget.spend(values, what)
+
+def spend(values: int, what: str) -> None:
+    """Count so many values before they are made; raises `FormatError` where they are too many for the file."""
+    current_budget().spend(values, what)
