@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -181,6 +181,10 @@ class ProcessGroup(msgspec.Struct, frozen=True):
     name: str = ""
     description: str = ""
     ranks: tuple[int, ...] = ()
+
+
+MOST_RANKS: Final = 1 << 20
+"""Of a job: what a file says beyond it is damage."""
 
 
 class Distributed(msgspec.Struct, frozen=True):

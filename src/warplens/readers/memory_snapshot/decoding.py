@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from warplens.model.budget import spend
 from warplens.model.memory_snapshot import ACTION, BLOCKS, EVENTS, FRAMES, INACTIVE, SEGMENTS, STACKS
 from warplens.model.quality import Note, Quality
 
@@ -25,6 +26,8 @@ LONGEST_SETTING: Final = 200
 NOTHING: Final[Mapping[str, Any]] = {}
 EMPTY: Final[list[Any]] = []
 NO_STACK: Final = -1
+FIELDS: Final = 7
+"""What a segment, a block or an event becomes."""
 
 
 class Stacks:
@@ -43,6 +46,7 @@ class Stacks:
             return known
         number = NO_STACK
         if isinstance(frames, (list, tuple)) and frames:
+            spend(len(frames), "frames of stacks")
             of_object = self._frame_of_object
             rows = tuple(
                 row if (row := of_object.get(id(frame))) is not None else self._frame(frame) for frame in frames
@@ -88,6 +92,7 @@ class SnapshotColumns:
         if not isinstance(values, (list, tuple)):
             self.damage[f"{what}s"] += values is not None
             return []
+        spend(FIELDS * len(values), f"{what}s")  # one list may be in a thousand places
         kept = [value for value in values if isinstance(value, dict)]
         self.damage[what] += len(values) - len(kept)
         return kept

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
+from warplens.model.budget import spend
 from warplens.model.call_paths import CallPaths
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import Device, Meta
-from warplens.model.tree import Floats, build_tree
+from warplens.model.tree import EXCLUSIVE, Floats, build_tree
 from warplens.readers.proton.frames import PYTHON_FRAME, frame_of
 from warplens_run.base.errors import FormatError
 from warplens_run.base.printable import encodable
@@ -39,8 +40,6 @@ WORK: Final = re.compile(r"flops(?:8|16|32|64)?|bytes|num_(?:stalled_)?samples|s
 """Amounts: always added up, never negative."""
 NESTED: Final = frozenset({"cpu_time (ns)", CYCLES, "normalized_cycles"})
 """Read off a clock: what a node has includes what ran inside it."""
-EXCLUSIVE: Final = " (exc)"
-"""Ends the name of a metric that belongs to its node alone and is not part of any sum."""
 HOW: Final = re.compile(r"(?P<name>.+?) *\((?P<how>inc|exc|pty)\)")
 UNIT: Final = re.compile(r"(?P<name>.+?) *\((?P<unit>[A-Za-z]+)\)")
 METADATA: Final = re.compile(r"__proton_launch_metadata(?::.*)?|<metric>", re.DOTALL)
@@ -245,6 +244,8 @@ class _MetricValues:
         for recorded, values in self._values.items():
             if recorded not in (TIME, COUNT) and values:
                 name, own = self._own_values(recorded, values)
+                if name not in metrics:
+                    spend(len(self._nodes.name), f"nodes × {len(self._values)} metrics")
                 column = metrics.setdefault(name, np.zeros(len(self._nodes.name)))
                 column[list(own)] += list(own.values())
         return metrics

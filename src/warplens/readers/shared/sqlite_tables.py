@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from warplens.model.budget import spend
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Ints
@@ -157,6 +158,7 @@ class Database:
             chunk = f"{after} AND {row} <= {last[0]}" if last else after
             texts = self._connection.execute(f"SELECT {joined} {source} {chunk} AND ({where or 1})").fetchone()
             if texts[0] is not None:
+                spend(len(wanted) * (1 + texts[0].count(",")), f"rows of {table}")
                 yield np.array([np.fromstring(text, np.int64, sep=",") for text in texts])
             if last is None:
                 return
@@ -170,6 +172,7 @@ class Database:
         cursor = self._connection.execute(f"SELECT {', '.join(wanted)} FROM {source} WHERE {where or 1}", values)
         while rows := list(islice(cursor, TEXT_ROWS)):
             self._limits.count(rows)
+            spend(len(rows) * len(wanted), f"rows of {table}")
             yield from rows
 
 
@@ -192,9 +195,9 @@ def opened(text: bytes, where: str, notes: list[Note]) -> Iterator[Database]:
             uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
             connection = stack.enter_context(closing(sqlite3.connect(uri, uri=True, isolation_level=None)))
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            limits.apply(connection)  # before the first statement, which reads the schema
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA temp_store = MEMORY")
-            limits.apply(connection)
             database = Database(connection, limits)
             notes += _pending_notes(stored, where, has_tables=bool(database.tables))
             yield database
