@@ -1,4 +1,4 @@
-"""Ctrl-C while modules are loaded.
+"""Signals that end the command: Ctrl-C while modules are loaded, and SIGTERM.
 
 Raised inside Polars' or numpy's own code, an interrupt comes out as a panic or a fault of the process: of 320 at random
 moments of a report's first 0.6 s, five did.
@@ -11,6 +11,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from warplens_run.base.errors import Terminated
 
 
 @contextmanager
@@ -27,6 +29,18 @@ def ending_at_once() -> Iterator[None]:
     finally:
         if is_usual:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def ending_in_order() -> None:
+    """From now on SIGTERM and SIGHUP are exceptions, so that no temporary file is left; a second one ends at once."""
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _terminate)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    raise Terminated(number)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
