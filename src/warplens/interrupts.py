@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 from warplens_run.base.errors import Terminated
+from warplens_run.base.temporary import remove_made
 
 
 @contextmanager
 def ending_at_once() -> Iterator[None]:
-    """Ctrl-C ends the process with one word: for imports of the command, before there is anything to put away.
+    """Ctrl-C ends the process with one word: for imports of the command, before there is anything else to put away.
 
     Only where it has its usual meaning: a program around us may have another, and a shell ignores it in the background.
     """
@@ -45,4 +46,5 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def _end(number: int, frame: FrameType | None) -> None:
     os.write(2, b"interrupted\n")
+    remove_made()  # a copy of stdin, where a verb loads its modules
     os._exit(130)

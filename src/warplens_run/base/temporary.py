@@ -33,6 +33,7 @@ OTHERS_KEPT_S: Final = 7 * 86400
 
 _cleared: set[str] = set()
 """Folders in which this process has looked already."""
+_made: list[str] = []
 
 
 def owner() -> str:
@@ -67,7 +68,15 @@ def temporary_folder() -> TemporaryDirectory[str]:
     from tempfile import TemporaryDirectory, gettempdir
 
     remove_left(Path(gettempdir()))
-    return TemporaryDirectory(prefix=f"{FOLDER_PREFIX}{owner()}-", ignore_cleanup_errors=True)
+    folder = TemporaryDirectory(prefix=f"{FOLDER_PREFIX}{owner()}-", ignore_cleanup_errors=True)
+    _made.append(folder.name)
+    return folder
+
+
+def remove_made() -> None:
+    """What `temporary_folder` made and is still there, for a process that ends at once."""
+    for name in _made:
+        remove(Path(name))
 
 
 def remove_left(folder: Path) -> None:
