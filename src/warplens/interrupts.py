@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-
-from warplens_run.base.errors import Terminated
-from warplens_run.base.temporary import remove_made
 
 
 @contextmanager
@@ -40,11 +38,16 @@ def ending_in_order() -> None:
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
+    from warplens_run.base.errors import Terminated
+
     signal.signal(number, signal.SIG_DFL)
     raise Terminated(number)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
     os.write(2, b"interrupted\n")
-    remove_made()  # a copy of stdin, where a verb loads its modules
+    # A copy of stdin, where a verb loads its modules. Nothing is loaded for it: before this module is in place, Ctrl-C is
+    # a traceback.
+    if made := sys.modules.get("warplens_run.base.temporary"):
+        made.remove_made()
     os._exit(130)
