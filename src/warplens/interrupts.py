@@ -46,8 +46,8 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def _end(number: int, frame: FrameType | None) -> None:
     os.write(2, b"interrupted\n")
-    # A copy of stdin, where a verb loads its modules. Nothing is loaded for it: before this module is in place, Ctrl-C is
-    # a traceback.
+    # A copy of stdin, where a verb loads its modules. Nothing is loaded for it: that would take time in which Ctrl-C is
+    # still answered by Python.
     if made := sys.modules.get("warplens_run.base.temporary"):
         made.remove_made()
     os._exit(130)
