@@ -29,6 +29,7 @@ DAMAGED_ZIP: Final = (
     IndexError,
     NotImplementedError,
     RuntimeError,
+    OverflowError,  # an offset of more than 63 bits
 )
 """What the standard library raises on archives that are not whole, or packed in a way it does not know."""
 
