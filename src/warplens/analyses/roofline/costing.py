@@ -6,6 +6,7 @@ Copies over the host link, and copies, memsets and collectives outside such ops,
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import partial
@@ -38,6 +39,8 @@ ELEMENTWISE: Final = "Elementwise"
 ATTENTION: Final = re.compile("Attention")
 MEMSET: Final = re.compile("memset|fill_?buffer", re.IGNORECASE)
 PAGEABLE: Final = re.compile(r"pageable|memory\(unknown\)", re.IGNORECASE)
+MOST_BLOCKS: Final = 1 << 40
+"""Of one launch: a file can give any grid, and sums of them are still numbers of 64 bits."""
 OPAQUE_SIZE: Final = re.compile(r"OpaqueType<(\d{1,2})u?>")
 
 OFF_CHIP: Final = ("transfer", "collective")
@@ -306,7 +309,8 @@ def _host_copies(work: Workspace) -> Bools:
 def grid_blocks(work: Workspace) -> Ints:
     """Thread blocks per row of `geometries`, 0 where the grid is not recorded."""
     grids = work.trace.geometries["grid"].str.extract_all(r"\d{1,12}").to_list()
-    return np.array([min(np.prod([float(size) for size in grid or ["0"]]), 2.0**62) for grid in grids]).astype(np.int64)
+    blocks = [min(math.prod(map(int, (grid or ["0"])[:3])), MOST_BLOCKS) for grid in grids]
+    return np.array(blocks, np.int64)
 
 
 def _group_cost(work: Workspace, group: CallGroup, assumed: Assumed, contexts: list[CallContext]) -> Cost | str:
