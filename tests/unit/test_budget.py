@@ -68,7 +68,7 @@ def test_a_budget_grows_with_the_file_and_ends_with_it() -> None:
         spend(FREE_VALUES + VALUES_PER_BYTE * (1 << 20), "rows")
         with budget_of(10, "inside"):
             spend(FREE_VALUES, "rows")
-        with pytest.raises(FormatError, match=r"file: its 1.0 MiB would become more than 6,097,152 values \(rows\)"):
+        with pytest.raises(FormatError, match=r"file: its 1.0 MiB would become more than 3,097,152 values \(rows\)"):
             spend(1, "rows")
     spend(1 << 40, "rows of no file")
 

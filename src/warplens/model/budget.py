@@ -17,8 +17,8 @@ from warplens_run.base.errors import FormatError
 from warplens_run.base.machine import free_ram
 from warplens_run.base.units import format_bytes, format_count
 
-FREE_VALUES: Final = 4_000_000
-"""What any file may become: a second or two, and some hundred megabytes."""
+FREE_VALUES: Final = 1_000_000
+"""What any file may become: a second or two, and a hundred megabytes."""
 VALUES_PER_BYTE: Final = 2
 """And by its size when unpacked; sound files have at most 0.1."""
 BYTES_PER_VALUE: Final = 64

@@ -245,7 +245,7 @@ class _MetricValues:
             if recorded not in (TIME, COUNT) and values:
                 name, own = self._own_values(recorded, values)
                 if name not in metrics:
-                    spend(len(self._nodes.name), f"nodes × {len(self._values)} metrics")
+                    spend(len(self._nodes.name) * (1 + len(name) // 8), f"nodes × {len(self._values)} metrics")
                 column = metrics.setdefault(name, np.zeros(len(self._nodes.name)))
                 column[list(own)] += list(own.values())
         return metrics
