@@ -9,12 +9,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import warplens
 from protobuf_bytes import encode
-from support import Opened, kernel, launch
+from support import Opened, kernel, launch, memcpy
+from warplens.analyses.memory.segments import ReservedRanges
+from warplens.analyses.trees.rates import offered
 from warplens.model.budget import FREE_VALUES, VALUES_PER_BYTE, Budget, budget_of, spend
+from warplens.model.tree import Tree
 from warplens.readers.bundle.launches import Launch, LaunchedKernel, Launches, join
 from warplens.readers.shared.protobuf_wire import Damage
 from warplens.readers.xplane.hlo import read_module
@@ -92,3 +96,47 @@ def test_launches_of_many_kernels_are_matched_in_one_pass(opened: Opened) -> Non
     joined = join(trace, launches)
     assert len(joined.launched) == 5000
     assert time.process_time() - begun < 2
+
+
+def test_impossible_ranges_of_memory_are_not_divided_into_pages() -> None:
+    ranges = ReservedRanges()
+    ranges.reserve(0, 1 << 42, 0, 0, is_expandable=True)
+    assert len(ranges.frame()) == 1
+    small = ReservedRanges()
+    small.reserve(0, 8 << 20, 0, 0, is_expandable=True)
+    assert len(small.frame()) == 4
+
+
+def test_ranges_of_memory_that_overlap_are_given_back_once() -> None:
+    ranges = ReservedRanges()
+    ranges.reserve(0, 100, 0, 0, is_expandable=False)
+    ranges.reserve(50, 100, 1, 0, is_expandable=False)
+    ranges.give_back(0, 150, 2, 0, is_expandable=False)
+    assert set(ranges.frame()["end"].to_list()) == {2}
+
+
+def test_a_job_of_more_ranks_than_there_can_be_is_of_unknown_size(opened: Opened) -> None:
+    events = [launch(0, 5, 1), kernel("k", 10, 5, 1)]
+    whole = opened(events, {"distributedInfo": {"rank": 3, "world_size": 16}}).trace.meta.distributed
+    damaged = opened(events, {"distributedInfo": {"rank": 3, "world_size": 10**12}}).trace.meta.distributed
+    assert whole is not None and damaged is not None
+    assert (whole.world_size, damaged.world_size, damaged.rank) == (16, 0, 3)
+
+
+def test_sums_of_impossible_sizes_stay_numbers(opened: Opened) -> None:
+    events = []
+    for number in range(30):
+        events += [launch(20 * number, 5, number + 1), memcpy(20 * number + 9, 5, number + 1, bytes=1 << 61)]
+        events += [launch(20 * number + 6, 2, 100 + number)]
+        events.append(kernel("gemm", 20 * number + 15, 2, 100 + number, grid=[1 << 40] * 3, block=[128, 1, 1]))
+    profile = opened(events)
+    for name in profile.table_names:
+        profile.table(name)
+
+
+def test_a_tree_of_many_metrics_offers_them_in_one_pass() -> None:
+    metrics = {f"m{number}": np.ones(1) for number in range(20_000)}
+    tree = Tree(["all"], ["root"], *(np.zeros(1, np.int64) for _ in range(6)), metrics=metrics)
+    begun = time.process_time()
+    assert len(offered(tree)) >= 20_000
+    assert time.process_time() - begun < 10

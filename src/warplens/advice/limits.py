@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from warplens.advice.figures import TAKING_TURNS, TraceFigures
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT, LIMIT_PERCENT, LIMIT_SHARE
 from warplens.analyses.graph.bounds import StepBounds
+from warplens.analyses.graph.breakdown import AFTER, BEFORE, COMPUTATION, EXPOSED_COMMUNICATION, EXPOSED_COPIES, IDLE
 from warplens.analyses.graph.host_work import NO_NAME
 from warplens.model.answer import Part
 from warplens.model.clock import Clock
@@ -46,6 +47,12 @@ def at_most_ms(clock: Clock, bounds: StepBounds) -> dict[str, float]:
     saved[GPU] = max(saved[GPU], bounds.fast_gpu_saves.high_ms)
     saved[COMMUNICATION] = max(saved[COMMUNICATION], bounds.free_communication_saves.high_ms)
     return {of: max(0.0, ms) for of, ms in sorted(saved.items(), key=lambda part: (part[0] == STREAMS, -part[1]))}
+
+
+def at_most_of_parts(parts: Sequence[Part]) -> dict[str, float]:
+    """The same where no step is simulated: what is there of each in the longest step that fits."""
+    sides = {GPU: (COMPUTATION, EXPOSED_COPIES), HOST: (BEFORE, IDLE, AFTER), COMMUNICATION: (EXPOSED_COMMUNICATION,)}
+    return {of: sum(part.high_ms for part in parts if part.part in own) for of, own in sides.items()} if parts else {}
 
 
 def limits(bounds: StepBounds) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules, s
 from warplens.advice.explanations import EXPLANATIONS
 from warplens.advice.figures import Check, TraceFigures
 from warplens.advice.gains import with_step_gains, within_bounds
-from warplens.advice.limits import at_most_ms
+from warplens.advice.limits import at_most_ms, at_most_of_parts
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.host_code import HostCode
@@ -111,7 +111,8 @@ def find(
         if _gains(finding, min_gain_percent)
         or (number < len(kept) and (finding.code in WITHOUT_GAIN or finding.saves_only_gpu_time))
     ]
-    return ranked(within_bounds(shown, clock, at_most_ms(clock, bounds) if clock and bounds else {}))
+    at_most = at_most_ms(clock, bounds) if clock and bounds else at_most_of_parts(parts())
+    return ranked(within_bounds(shown, clock, at_most))
 
 
 def rules_of_others() -> Iterator[tuple[Extension, RuleSet[TraceFigures, Finding]]]:

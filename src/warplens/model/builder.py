@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 UNNAMED: Final = "(unnamed)"
 FRAMES_LANE: Final = "recorded callers"
 """The lane of callers that are named without saying when they ran."""
+MOST_COPIED: Final = 1 << 40
+"""Bytes of one event: sums of millions of them are still numbers of 64 bits."""
 EVENT_VALUES: Final = 4
 """What an event counts for in the budget of its file."""
 
@@ -189,8 +191,8 @@ class TraceBuilder:
         return np.array([self.geometries[geometry] for geometry in geometries], np.int64)[index]
 
     def add_copies(self, copies: Iterable[tuple[int, int]]) -> None:
-        """How many bytes events move: (event, bytes); negative sizes are unknown ones."""
-        self._copies += [copy for copy in copies if copy[1] >= 0]
+        """How many bytes events move: (event, bytes); negative sizes are unknown ones, and so are impossible ones."""
+        self._copies += [copy for copy in copies if 0 <= copy[1] <= MOST_COPIED]
 
     def add_collective(self, event: int, collective: Collective) -> None:
         self._collectives.append((event, collective))

@@ -210,6 +210,10 @@ class ProcessGroup(_Header, frozen=True):
     ranks: tuple[int, ...] = ()
 
 
+MOST_RANKS: Final = 1 << 20
+"""Of a job: what a file says beyond it is damage."""
+
+
 class Distributed(_Header, frozen=True):
     """Which rank of which job this trace is."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from warplens.model.rank_timeline import CONVERTED
+from warplens.model.trace import MOST_RANKS
 from warplens.readers.registry import EXECUTION_TRACE
 from warplens.readers.shared.file_head import head_of
 from warplens_run.base import bounded
@@ -18,7 +19,6 @@ HEAD_BYTES: Final = 1 << 16
 ZIP: Final = b"PK\x03\x04"
 OWN_RANK: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}\[\]]*?"rank"\s*:\s*(\d{1,7})\b')
 CONVERSION: Final = re.compile(rb'\A\{[\s\S]*"' + CONVERTED.encode() + rb'"\s*:')
-MOST_RANKS: Final = 1 << 31
 EVENTS: Final = b'"traceEvents"'
 
 

@@ -102,7 +102,7 @@ def step_parts(work: Workspace) -> tuple[Part, ...]:
     busy = union(events.start_ns, events.end_ns)
     free = subtract(windows, busy)
     whole_ns = float(length(busy) + length(free))
-    if not whole_ns:
+    if not whole_ns or not plain_step_ns(work):
         return ()
     gaps, labels, ended_by = _gaps(graph, times, free)
     idle = idle_parts(graph, times, lags, gaps, ended_by)

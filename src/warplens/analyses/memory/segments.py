@@ -28,6 +28,8 @@ COLUMNS: Final = {
 }
 LARGE_PAGE: Final = 20 << 20
 SMALL_PAGE: Final = 2 << 20
+MOST_PAGES: Final = 1 << 19
+"""Of small pages 1 TiB: no GPU has as many. Ranges of more are not divided."""
 
 
 class SegmentRow:
@@ -38,10 +40,14 @@ class SegmentRow:
         self.end, self.kind, self.pool = NEVER, "", ""
         self.is_expandable = is_expandable
 
-    def cells(self) -> Iterator[tuple[int, int, int, int, str, str, int, bool]]:
+    @property
+    def pages(self) -> int:
+        return -(-self.bytes // self._page_bytes()) if self.is_expandable else 1
+
+    def cells(self, *, in_pages: bool) -> Iterator[tuple[int, int, int, int, str, str, int, bool]]:
         """Of each page, or of the segment that it is."""
         rest = self.begin, self.end, self.kind, self.pool, self.stream, self.is_expandable
-        page = self._page_bytes() if self.is_expandable else self.bytes
+        page = self._page_bytes() if self.is_expandable and in_pages else self.bytes
         for at in range(0, self.bytes, page):
             yield self.address + at, min(page, self.bytes - at), *rest
 
@@ -111,9 +117,11 @@ class ReservedRanges:
         return row
 
     def _drop(self, row: SegmentRow) -> None:
-        del self._live[row.address]
-        del self._starts[bisect_left(self._starts, row.address)]
+        if self._live.pop(row.address, None) is not None:  # of ranges that overlap, one may be gone already
+            del self._starts[bisect_left(self._starts, row.address)]
 
     def frame(self) -> pl.DataFrame:
-        rows = [cells for row in self.rows if row.bytes > 0 for cells in row.cells()]
+        kept = [row for row in self.rows if row.bytes > 0]
+        in_pages = sum(row.pages for row in kept) <= MOST_PAGES
+        rows = [cells for row in kept for cells in row.cells(in_pages=in_pages)]
         return pl.DataFrame(rows, schema=COLUMNS, orient="row")

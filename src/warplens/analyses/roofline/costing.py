@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -34,6 +35,8 @@ from warplens.passes.survey import is_graph_launch
 if TYPE_CHECKING:
     from warplens.model.tree import Floats
 
+MOST_BLOCKS: Final = 1 << 40
+"""Of one launch, as far as sums go: millions of launches of so many are still numbers of 64 bits."""
 ELEMENTWISE: Final = "Elementwise"
 ATTENTION: Final = re.compile("Attention")
 MEMSET: Final = re.compile("memset|fill_?buffer", re.IGNORECASE)
@@ -305,8 +308,8 @@ def _host_copies(work: Workspace) -> Bools:
 @shared
 def grid_blocks(work: Workspace) -> Ints:
     """Thread blocks per row of `geometries`, 0 where the grid is not recorded."""
-    grids = work.trace.geometries["grid"].str.extract_all(r"\d{1,12}").to_list()
-    return np.array([min(np.prod([float(size) for size in grid or ["0"]]), 2.0**62) for grid in grids]).astype(np.int64)
+    grids = work.trace.geometries["grid"].str.extract_all(r"\d{1,12}").list.head(3).to_list()
+    return np.array([min(prod(map(int, grid or ["0"])), MOST_BLOCKS) for grid in grids], np.int64)
 
 
 def _group_cost(work: Workspace, group: CallGroup, assumed: Assumed, contexts: list[CallContext]) -> Cost | str:

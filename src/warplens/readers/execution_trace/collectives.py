@@ -24,7 +24,7 @@ from warplens.model.event_records import Collective
 from warplens.model.kinds import NONE
 from warplens.model.lists import decoded_list
 from warplens.model.quality import Note
-from warplens.model.trace import SIDE_FRAMES, Bools, ProcessGroup, Trace
+from warplens.model.trace import MOST_RANKS, SIDE_FRAMES, Bools, ProcessGroup, Trace
 from warplens.readers.execution_trace.agreement import agree, record_ids
 from warplens.readers.execution_trace.nodes import Nodes
 from warplens_run.base import bounded
@@ -37,7 +37,6 @@ MOST_CALLS: Final = 10_000
 """To compare longer sequences takes too long."""
 MOST_COMPARED: Final = 100_000
 """So does comparing more shapes with each other: a step has some hundred different ones."""
-MOST_RANKS: Final = 2**20
 """Of all groups together that are listed without their ranks."""
 TYPES: Final = {
     # C++ → as Kineto names them

@@ -24,7 +24,7 @@ from warplens.model.copies import COPY
 from warplens.model.event_records import Lane
 from warplens.model.kinds import CODE, MODULE_PREFIX
 from warplens.model.quality import Note
-from warplens.model.trace import Device, Distributed, Meta, ProcessGroup, Trace
+from warplens.model.trace import MOST_RANKS, Device, Distributed, Meta, ProcessGroup, Trace
 from warplens.readers.kineto import native
 from warplens.readers.kineto.adding import KIND_OF_CATEGORY, EventAdder, KinetoEvents, KinetoFile
 from warplens.readers.kineto.events import EventReader
@@ -317,10 +317,12 @@ def _distributed(info: object) -> Distributed | None:
     if not isinstance(info, dict) or "rank" not in info:
         return None
     rank, world_size = _number(info.get("rank")), _number(info.get("world_size"))
+    if rank >= MOST_RANKS:
+        return None
     return Distributed(
         backend=bounded.text(info.get("backend")),
         rank=rank,
-        world_size=world_size if world_size > rank else 0,
+        world_size=world_size if rank < world_size <= MOST_RANKS else 0,
         groups=_groups(info.get("pg_config")),
     )
 

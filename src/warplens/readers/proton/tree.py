@@ -22,7 +22,7 @@ from warplens.model.call_paths import CallPaths
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import Device, Meta
-from warplens.model.tree import Floats, build_tree
+from warplens.model.tree import EXCLUSIVE, Floats, build_tree
 from warplens.readers.proton.frames import PYTHON_FRAME, frame_of
 from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError
@@ -36,8 +36,6 @@ WORK: Final = re.compile(r"flops(?:8|16|32|64)?|bytes|num_(?:stalled_)?samples|s
 """Amounts: always added up, never negative."""
 NESTED: Final = frozenset({"cpu_time (ns)", CYCLES, "normalized_cycles"})
 """Read off a clock: what a node has includes what ran inside it."""
-EXCLUSIVE: Final = " (exc)"
-"""Ends the name of a metric that belongs to its node alone and is not part of any sum."""
 HOW: Final = re.compile(r"(?P<name>.+?) *\((?P<how>inc|exc|pty)\)")
 UNIT: Final = re.compile(r"(?P<name>.+?) *\((?P<unit>[A-Za-z]+)\)")
 METADATA: Final = re.compile(r"__proton_launch_metadata(?::.*)?|<metric>", re.DOTALL)
