@@ -28,7 +28,7 @@ from warplens.model.kinds import CODE, NONE
 from warplens.model.quality import Note, Quality
 from warplens.model.times import clamped, usable_times
 from warplens.model.trace import SIDE_FRAMES, Bools, Ints, Meta, Trace
-from warplens_run.base.printable import all_encodable
+from warplens_run.base import bounded
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -135,7 +135,7 @@ class TraceBuilder:
         return event
 
     def _set(self, column: str, event: int, value: int) -> None:
-        self._by_event.setdefault(column, {})[event] = value if -(2**63) <= value < 2**63 else NONE
+        self._by_event.setdefault(column, {})[event] = bounded.whole(value, NONE)
 
     def set_external_id(self, event: int, value: int) -> None:
         """The number that GPU work and the host's op for it have in common, once both are known."""
@@ -304,7 +304,7 @@ class TraceBuilder:
         )
 
     def _checked_names(self, events: EventColumns) -> list[str]:
-        names = all_encodable(list(self.names))
+        names, self.damage["long_names"] = bounded.texts(list(self.names))
         if "" in self.names:
             names[self.names[""]] = UNNAMED
             self.damage["unnamed"] += int(np.count_nonzero(events.name == self.names[""]))

@@ -14,7 +14,7 @@ import polars as pl
 
 from warplens.model.notebook import MOST_ROWS, shown
 from warplens.model.trace import Ints
-from warplens_run.base.printable import all_encodable
+from warplens_run.base import bounded
 from warplens_run.base.units import format_ns, plural
 
 Floats = npt.NDArray[np.float64]
@@ -56,7 +56,7 @@ class Tree:
         frame = pl.DataFrame(
             {
                 "depth": self.depth[nodes],
-                "name": all_encodable([self.name[node] for node in nodes]),
+                "name": bounded.texts([self.name[node] for node in nodes])[0],
                 "total_ms": self.total_ns[nodes] / 1e6,
                 "count": self.total_count[nodes],
             }

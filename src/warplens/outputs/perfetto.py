@@ -25,6 +25,7 @@ from warplens.outputs.nested_tracks import track_levels
 from warplens.outputs.perfetto_events import IDS_OF_RANK, EventTexts, track_texts
 from warplens.outputs.perfetto_lanes import ADDED, ON_GPU, PROCESSES_PER_RANK, Tracks, add_lanes, gpu_process
 from warplens.outputs.perfetto_memory import counter_texts, memory_texts
+from warplens_run.base import bounded
 from warplens_run.base.files import whole_file
 
 GZIP_LEVEL: Final = 1
@@ -281,9 +282,8 @@ def _facts(meta: Meta) -> dict[str, object]:
 
 def _device(device: Device) -> dict[str, object]:
     major, _, minor = device.compute.partition(".")
-    version = (
-        {"computeMajor": int(major), "computeMinor": int(minor)} if major.isdecimal() and minor.isdecimal() else {}
-    )
+    is_version = bounded.is_whole(major, 0) and bounded.is_whole(minor, 0)
+    version = {"computeMajor": bounded.whole(major), "computeMinor": bounded.whole(minor)} if is_version else {}
     return {
         "id": device.id,
         "name": device.name,

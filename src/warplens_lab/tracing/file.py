@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from warplens.readers.shared.typed_json import decode_typed
 from warplens_lab.tracing.records import NO_TENSOR, Array, Events, KernelTrace, TracedLaunch
 from warplens_run.base.errors import FormatError
 from warplens_run.base.files import whole_file
@@ -95,7 +96,7 @@ def _read(path: Path, where: str) -> KernelTrace:
     if kind.version != VERSION:
         hint = "read it with the Warplens that wrote it" if kind.version < VERSION else "a newer Warplens wrote it"
         raise FormatError(f"version {kind.version} of the format; this reads version {VERSION}", where=where, hint=hint)
-    content = msgspec.json.decode(header, type=_TraceFile, dec_hook=_Reader(numbers).array)
+    content = decode_typed(header, _TraceFile, _Reader(numbers).array)
     for launch in content.trace.launches:
         _check(launch)
     return content.trace

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from warplens_run.base import bounded
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.base.files import temporary_file
 from warplens_run.base.quoted_names import escape_names
@@ -121,7 +122,7 @@ def is_bundle(path: Path) -> bool:
 
 def _is_manifest(text: bytes) -> bool:
     try:
-        manifest = json.loads(text)
+        manifest = bounded.decoded(text)
     except (ValueError, RecursionError):
         return False
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT

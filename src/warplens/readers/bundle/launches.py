@@ -18,6 +18,7 @@ import polars as pl
 
 from warplens.model.kinds import CODE
 from warplens.model.trace import SIDE_FRAMES, Trace
+from warplens.readers.shared.typed_json import decode_typed
 
 WARP_THREADS: Final = 32
 NUMBER: Final = re.compile(r"\d{1,12}")
@@ -99,7 +100,7 @@ class GpuEvent(msgspec.Struct, frozen=True):
 
 def parse(text: bytes) -> Launches:
     """Raises `msgspec.DecodeError` where it is not such a file."""
-    launches = msgspec.json.decode(text, type=Launches)
+    launches = decode_typed(text, Launches)
     if not all(0 <= launch.kernel < len(launches.kernels) for launch in launches.launches):
         raise msgspec.DecodeError("a launch of a kernel that is not listed")
     if not all(-1 <= number < len(launches.launches) for number in launches.order):

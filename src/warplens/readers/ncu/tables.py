@@ -208,7 +208,7 @@ def instructions_table(launches: Sequence[ProfiledLaunch]) -> Table:
         for launch in launches
         for instruction in launch.instructions
     ]
-    rows.sort(key=lambda row: -int(str(row["samples"])))
+    rows.sort(key=lambda row: -int(str(row["samples"])))  # bounded: a count of ours
     return Table.from_rows(
         "counter_instructions", "one row per profiled launch and machine instruction", INSTRUCTIONS, rows
     )

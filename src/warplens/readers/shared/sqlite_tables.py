@@ -21,6 +21,7 @@ from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Ints
 from warplens.readers.shared.sqlite_limits import SqliteLimits
+from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError
 from warplens_run.base.temporary import temporary_folder
 
@@ -96,7 +97,7 @@ class Database:
             self._connection.executemany(f"INSERT INTO {WANTED} VALUES (?)", ((number,) for number in wanted))
             where = f"{quoted(key)} IN (SELECT key FROM {WANTED})"
             rows += self._rows(table, columns, where)
-        return {int(row[0]): row[1] for row in rows if row[1] is not None}
+        return {bounded.whole(key): text for key, text in rows if text is not None and bounded.is_whole(key)}
 
     def _is_indexed(self, table: str, key: str) -> bool:
         """Whether rows are found by this column without going through all."""
