@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from warplens_run.base import bounded
-from warplens_run.base.bounded import whole
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.base.files import temporary_file
 from warplens_run.base.quoted_names import escape_names
@@ -158,7 +157,7 @@ def _remove_left(target: Path) -> None:
     """The directories of killed runs of this name; one with a manifest is whole, and opens."""
     for folder in target.parent.iterdir():
         found = PARTIAL.search(folder.name) if folder.name.startswith(f"{target.name}.partial-") else None
-        if found and found[1] and not (folder / MANIFEST).exists() and is_left(folder, found[1], whole(found[2])):
+        if found and found[1] and not (folder / MANIFEST).exists() and is_left(folder, found[1], bounded.whole(found[2])):
             remove(folder)
 
 
