@@ -36,9 +36,11 @@ FLAGS: Final = ("with_stack", "record_shapes", "profile_memory")
 LAUNCH_FLOW, BACKWARD_FLOW, RANK_FLOW = "ac2g", "fwdbwd", f"{OWN_CATEGORIES}ranks"
 
 
-def write_perfetto(path: Path, timelines: Sequence[RankTimeline], flows: Sequence[RankFlow] = ()) -> None:
+def write_perfetto(
+    path: Path, timelines: Sequence[RankTimeline], flows: Sequence[RankFlow] = (), *, force: bool = True
+) -> None:
     """Write timelines on one clock into a file, packed where its name ends in `.gz`; it appears whole or not at all."""
-    with whole_file(path) as temporary, temporary.open("wb") as stream:
+    with whole_file(path, force=force) as temporary, temporary.open("wb") as stream:
         pack, finish = _packer() if path.name.lower().endswith(".gz") else (bytes, bytes)
         for text in _texts(timelines, flows):
             stream.write(pack(text))

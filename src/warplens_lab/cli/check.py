@@ -243,7 +243,7 @@ def _write(args: argparse.Namespace, opened: OpenedCheck) -> None:
     inputs = _inputs(args)
     targets = plan_outputs(others, tables="csv", force=args.force, names=opened.report_names, inputs=inputs)
     for path in facts_files:
-        save_facts(Path(path), [check.facts for check in opened.checks])
+        save_facts(Path(path), [check.facts for check in opened.checks], force=args.force)
     for target in targets:
         write(target, themed(opened.document(), args))
     report_written(args.output)

@@ -79,7 +79,7 @@ class TraceVerb(Verb):
         names, inputs = opened.report_names, [args.script]
         targets = plan_outputs(others, tables="csv", force=args.force, names=names, inputs=inputs)
         for path in trace_files:
-            opened.save(path)
+            opened.save(path, force=args.force)
         for target in targets:
             write(target, themed(opened.document(), args))
         if args.table is not None or args.json or args.csv:

@@ -60,11 +60,14 @@ class _Version:
     version: int
 
 
-def save(trace: KernelTrace, path: str | os.PathLike[str]) -> None:
+def save(trace: KernelTrace, path: str | os.PathLike[str], *, force: bool = True) -> None:
     """Writes the trace whole: the file appears when it is complete."""
     arrays = _Writer()
     header = msgspec.json.encode(_TraceFile(FORMAT, VERSION, trace), enc_hook=arrays.reference)
-    with whole_file(Path(path)) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+    with (
+        whole_file(Path(path), force=force) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
         archive.writestr(HEADER, header)
         archive.writestr(ARRAYS, b"".join(arrays.pieces))
 

@@ -164,11 +164,11 @@ def load_json(path: Path) -> Any:
         raise FormatError(f"not JSON ({error})", where=str(path)) from error
 
 
-def save_json(path: Path, value: Any) -> None:
+def save_json(path: Path, value: Any, *, force: bool = True) -> None:
     """Written whole or not at all."""
     text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
     # The name of a trace's file may hold bytes that are not UTF-8.
-    write_whole(path, text.encode("utf-8", "replace"))
+    write_whole(path, text.encode("utf-8", "replace"), force=force)
 
 
 def _short(value: Any) -> str:

@@ -66,9 +66,11 @@ class ReservedRanges:
         self._starts: list[int] = []
 
     def reserve(self, address: int, size: int, event: int, stream: int, *, is_expandable: bool) -> None:
-        if address in self._live:  # its end is not on record
-            self.give_back(address, self._live[address].bytes, event, stream, is_expandable=is_expandable)
-        self._add(SegmentRow(address, size, event, stream, is_expandable))
+        for row in self._overlapping(address, size):  # their ends are not on record
+            row.end = event
+            self._drop(row)
+        if size:
+            self._add(SegmentRow(address, size, event, stream, is_expandable))
 
     def give_back(self, address: int, size: int, event: int, stream: int, *, is_expandable: bool) -> None:
         for row in self.pieces(address, size, stream, is_expandable=is_expandable):
@@ -78,13 +80,9 @@ class ReservedRanges:
     def pieces(self, address: int, size: int, stream: int, *, is_expandable: bool) -> list[SegmentRow]:
         """Rows that cover exactly a range: those that are known, cut where they reach over it, and what is missing as
         held since before the recording."""
-        first = max(0, bisect_right(self._starts, address) - 1)
-        last = bisect_left(self._starts, address + size)
         inside: list[SegmentRow] = []
         at = address
-        for row in [self._live[start] for start in self._starts[first:last]]:
-            if row.address + row.bytes <= address:
-                continue
+        for row in self._overlapping(address, size):
             row = self._cut(self._cut(row, address), address + size, keep_first=True)
             if row.address > at:
                 inside.append(self._add(SegmentRow(at, row.address - at, -1, stream, is_expandable)))
@@ -93,6 +91,12 @@ class ReservedRanges:
         if at < address + size:
             inside.append(self._add(SegmentRow(at, address + size - at, -1, stream, is_expandable)))
         return inside
+
+    def _overlapping(self, address: int, size: int) -> list[SegmentRow]:
+        first = max(0, bisect_right(self._starts, address) - 1)
+        last = bisect_left(self._starts, address + size)
+        rows = [self._live[start] for start in self._starts[first:last]]
+        return [row for row in rows if row.address + row.bytes > address]
 
     def end_others(self, kept: set[int], event: int) -> None:
         """What the end state does not have is gone, though no event says when."""
@@ -117,8 +121,8 @@ class ReservedRanges:
         return row
 
     def _drop(self, row: SegmentRow) -> None:
-        if self._live.pop(row.address, None) is not None:  # of ranges that overlap, one may be gone already
-            del self._starts[bisect_left(self._starts, row.address)]
+        del self._live[row.address]
+        del self._starts[bisect_left(self._starts, row.address)]
 
     def frame(self) -> pl.DataFrame:
         kept = [row for row in self.rows if row.bytes > 0]

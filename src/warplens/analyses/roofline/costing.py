@@ -41,6 +41,8 @@ ELEMENTWISE: Final = "Elementwise"
 ATTENTION: Final = re.compile("Attention")
 MEMSET: Final = re.compile("memset|fill_?buffer", re.IGNORECASE)
 PAGEABLE: Final = re.compile(r"pageable|memory\(unknown\)", re.IGNORECASE)
+MOST_BYTES: Final = 1 << 42
+"""Of one copy: sums of two million of them are still numbers of 64 bits."""
 OPAQUE_SIZE: Final = re.compile(r"OpaqueType<(\d{1,2})u?>")
 
 OFF_CHIP: Final = ("transfer", "collective")
@@ -244,10 +246,10 @@ def _mean_bytes(work: Workspace, group: Ints, count: int) -> Floats:
 
 @shared
 def recorded_bytes(work: Workspace) -> Ints:
-    """For each GPU event the bytes that it records as a copy or memset, 0 for none."""
-    copies = work.trace.copies.unique("id", keep="first")
+    """For each GPU event the bytes that it records as a copy or memset, 0 for none and for what no memory holds."""
+    copies = work.trace.copies.unique("id", keep="first").filter(pl.col("bytes").is_between(0, MOST_BYTES))
     sizes = np.zeros(len(work.trace), np.int64)
-    sizes[copies["id"].to_numpy()] = np.maximum(copies["bytes"].to_numpy(), 0)
+    sizes[copies["id"].to_numpy()] = copies["bytes"].to_numpy()
     of_event: Ints = sizes[work.gpu["id"].to_numpy()]
     return of_event
 

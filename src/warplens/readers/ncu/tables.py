@@ -218,10 +218,12 @@ def _waits(instruction: MachineInstruction, samples: int) -> dict[str, object]:
     if not instruction.samples:
         return {"percent": 0.0 if samples else None}
     waits = {reason: count for reason, count in instruction.stalls if reason != ISSUED}
+    stalled = sum(waits.values())
     top = max(sorted(waits), key=lambda reason: waits[reason], default=None)
     return {
         "percent": 100 * instruction.samples / samples,
-        "stalled_percent": 100 * sum(waits.values()) / instruction.samples,
+        # A damaged page can have more samples by reason than in all.
+        "stalled_percent": 100 * stalled / instruction.samples if stalled <= instruction.samples else None,
         "top_stall": top,
         "top_stall_percent": 100 * waits[top] / sum(waits.values()) if top else None,
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import chain, islice
@@ -24,6 +23,7 @@ from warplens.model.trace import Ints
 from warplens.readers.shared.sqlite_limits import SqliteLimits
 from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError
+from warplens_run.base.temporary import temporary_folder
 
 MAGIC: Final = b"SQLite format 3\0"
 JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
@@ -188,7 +188,7 @@ def opened(text: bytes, where: str, notes: list[Note]) -> Iterator[Database]:
             stored = _stored(text, where)
             if missing := missing_bytes(text):
                 raise _damaged(f"the last {missing:,} bytes are missing", stored, where)
-            path = stored or _unpacked(text, Path(stack.enter_context(tempfile.TemporaryDirectory())))
+            path = stored or _unpacked(text, Path(stack.enter_context(temporary_folder())))
         except OSError as error:
             raise FormatError(f"cannot be unpacked to a temporary file ({error.strerror})", where=where) from None
         limits = SqliteLimits(len(text), where)
