@@ -157,7 +157,12 @@ def _remove_left(target: Path) -> None:
     """The directories of killed runs of this name; one with a manifest is whole, and opens."""
     for folder in target.parent.iterdir():
         found = PARTIAL.search(folder.name) if folder.name.startswith(f"{target.name}.partial-") else None
-        if found and found[1] and not (folder / MANIFEST).exists() and is_left(folder, found[1], int(found[2])):
+        if (
+            found
+            and found[1]
+            and not (folder / MANIFEST).exists()
+            and is_left(folder, found[1], bounded.whole(found[2]))
+        ):
             remove(folder)
 
 
