@@ -29,7 +29,7 @@ class Instruction:
 
 
 _SASS_LINE = re.compile(r'//## File "([^"]*)", line (\d+)( inlined at "[^"]*", line \d+)?')
-_SASS_CODE = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?P<when>@!?U?P\w+\s+)?(?P<name>[A-Z][\w.]*)(?P<rest>.*?);?\s*$")
+_SASS_CODE = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?P<when>@!?U?P\w+\s+)?(?P<name>[A-Z][\w.]*)(?P<rest>.*)")
 _SASS_JUMP = re.compile(r"`\((\.L\w+)\)")
 _LABEL = re.compile(r"^\s*([.$\w]+):")
 
@@ -49,7 +49,8 @@ def read_sass(text: str) -> list[Instruction]:
             jump = _SASS_JUMP.search(match["rest"])
             name, label = match["name"], jump[1] if jump else ""
             ends = _ends(match)
-            items.append(Instruction(name, match["rest"].strip(), frames, False, label, ends, position))
+            operands = match["rest"].rstrip().removesuffix(";").strip()
+            items.append(Instruction(name, operands, frames, False, label, ends, position))
         elif match := _LABEL.match(line):
             items.append(match[1])
     return _with_loops(_without_padding(items))

@@ -253,9 +253,9 @@ def _candidates(tree: Tree) -> list[str]:
 
 def recorded_name(tree: Tree, text: str) -> str | None:
     """The metric of a tree that a person means: `tokens`, `cpu_time` for `cpu_time_ns`, `loss` for `loss (exc)`."""
-    typed = re.sub(r" *\((\w+)\)$", r"_\1", text.casefold())
+    typed = re.sub(r"(?<! ) *\((\w+)\)$", r"_\1", text.casefold())
     by_name = {key.removesuffix(EXCLUSIVE).casefold(): key for key in reversed(list(tree.metrics))}
-    spelled = {re.sub(r" *\((\w+)\)$", r"_\1", name): key for name, key in by_name.items()}
+    spelled = {re.sub(r"(?<! ) *\((\w+)\)$", r"_\1", name): key for name, key in by_name.items()}
     without_unit = {re.sub(r"_(?:s|ms|us|ns)$", "", name): key for name, key in spelled.items()}
     return by_name.get(text.casefold()) or spelled.get(typed) or without_unit.get(typed)
 

@@ -41,8 +41,8 @@ NESTED: Final = frozenset({"cpu_time (ns)", CYCLES, "normalized_cycles"})
 """Read off a clock: what a node has includes what ran inside it."""
 EXCLUSIVE: Final = " (exc)"
 """Ends the name of a metric that belongs to its node alone and is not part of any sum."""
-HOW: Final = re.compile(r"(?P<name>.+?) *\((?P<how>inc|exc|pty)\)")
-UNIT: Final = re.compile(r"(?P<name>.+?) *\((?P<unit>[A-Za-z]+)\)")
+HOW: Final = re.compile(r"(?P<name>.*[^ \n]|.) *\((?P<how>inc|exc|pty)\)")
+UNIT: Final = re.compile(r"(?P<name>.*[^ \n]|.) *\((?P<unit>[A-Za-z]+)\)")
 METADATA: Final = re.compile(r"__proton_launch_metadata(?::.*)?|<metric>", re.DOTALL)
 CAPTURED: Final = "<captured_at>"
 OLD_FRAME: Final = re.compile(r"(?P<file>.+\.py):(?P<function>[^:@]+)@(?P<line>\d+)", re.DOTALL)
