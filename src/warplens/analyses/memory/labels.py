@@ -29,7 +29,7 @@ MARKS: Final = (
     (WORKSPACE, LazyPattern(r".*\n.*CublasHandlePool")),
     (ZERO_GRAD, LazyPattern(r".*\nzero_grad$")),
     (RECOMPUTE, LazyPattern(r".*torch/utils/checkpoint\.py\n(?:recompute_fn|unpack_hook|backward)$")),
-    (OPTIMIZER, LazyPattern(r".*(?:torch/optim/|apex/optimizers/|bitsandbytes/optim/|deepspeed/.{0,99}optimizer|galore)")),
+    (OPTIMIZER, LazyPattern(r".*(?:torch/optim/|apex/optimizers/|bitsandbytes/optim/|deepspeed/.{0,99}optimizer|galore)")),  # noqa: E501
     (OPTIMIZER, LazyPattern(r".*optim[^/]{0,200}\.py\nstep$")),
     (BACKWARD, LazyPattern(r".*\n.*torch::autograd::(?:Engine|python::PythonEngine|generated|AccumulateGrad)")),
     (BACKWARD, LazyPattern(r".*torch/autograd/graph\.py\n_engine_run_backward$")),
