@@ -301,6 +301,7 @@ class Shapes:
         self.chars: dict[str, None] = {}
         self.chunks: dict[str, None] = {}
         self.repeats: dict[tuple[str, str], None] = {}
+        self.has_no_bound = False
         tree = sre_parser.parse(pattern, self.flags)
         self.whole = self._walk(tree, "")
 
@@ -329,6 +330,7 @@ class Shapes:
             elif kind in (sre.MAX_REPEAT, sre.MIN_REPEAT) or str(kind) == "POSSESSIVE_REPEAT":
                 least, most, inner = value
                 one = self._walk(inner, at)
+                self.has_no_bound |= most is sre.MAXREPEAT
                 if most is sre.MAXREPEAT or most > 1:
                     self.repeats[at, one] = None
                     for char in self._first_chars(inner):
@@ -391,7 +393,8 @@ def _too_long(*_: object) -> None:
 
 def slow(used: Used) -> str:
     """The text on which the time grows faster than its length, or nothing."""
-    for pump in Shapes(used.pattern, used.flags).pumps():
+    shapes = Shapes(used.pattern, used.flags)
+    for pump in shapes.pumps() if shapes.has_no_bound else ():  # without such a repeat each start costs at most so much
         screened = any(seconds(used, pumped(pump, size, "\0")) > SCREENED_S for size in (24, 2_500))
         if screened and _grows(used, pump, "\0"):
             return f"{pump[0]!r} + {pump[1]!r} * n"
