@@ -54,6 +54,11 @@ def made(path: Path, name: str, us: float) -> Path:
     return write_trace(path, events)
 
 
+def longest(lines: list[str]) -> int:
+    """Of the lines besides commands, which stay whole to be pasted, however long the paths."""
+    return max(len(line) for line in lines if "warplens diff " not in line)
+
+
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("pair")
@@ -71,7 +76,23 @@ def test_the_screen_begins_with_the_verdict_and_says_what_was_compared(
     assert labels[:6] == ["verdict", "A", "B", "matched", "times", "noise"]
     assert "100 % of A's and 100 % of B's GPU time" in "\n".join(lines)
     assert len(lines) <= 40
-    assert max(map(len, lines)) <= 100
+    assert longest(lines) <= 100
+
+
+def test_the_table_says_what_its_times_are_of(printed: Printed, pair: tuple[Path, Path]) -> None:
+    assert "\none recorded step " in printed(*pair)
+    assert "\nrecorded trace " in printed(*pair, "--whole")
+    corrected = printed(*pair, "--timeline", "corrected")
+    assert "\none corrected step " in corrected
+    assert "ms per corrected step (estimated)" in " ".join(corrected.split())
+
+
+def test_commands_to_paste_have_the_paths_and_options_that_were_given(
+    printed: Printed, pair: tuple[Path, Path]
+) -> None:
+    lines = printed(*pair, "--whole", "--gap", "7us").splitlines()
+    assert lines[-1].strip() == f"warplens diff {pair[0]} {pair[1]} --table diff_ops --gap 7us --whole"
+    assert main(lines[-1].split()[1:]) == 0
 
 
 PAIRS = [
@@ -88,7 +109,7 @@ def test_any_two_traces_fit_one_screen_and_exit_with_0(printed: Printed, a: str,
     lines = printed(BY_NAME[a], BY_NAME[b]).splitlines()
     assert lines[0].startswith("verdict   ")
     assert len(lines) <= 40
-    assert max(map(len, lines)) <= 100
+    assert longest(lines) <= 100
     assert not any(ESCAPE in line for line in lines)
 
 
@@ -98,8 +119,13 @@ def test_unlike_traces_say_what_share_matched(printed: Printed) -> None:
     assert "matched 0 % of A's and 0 % of B's GPU time" in text
 
 
-def test_json_is_one_array_of_rows(printed: Printed, pair: tuple[Path, Path]) -> None:
-    parts = json.loads(printed(*pair, "--json"))
+def test_json_is_the_answer_and_of_a_table_one_array_of_rows(printed: Printed, pair: tuple[Path, Path]) -> None:
+    answer = json.loads(printed(*pair, "--json"))
+    assert answer["kind"] == "diff"
+    assert answer["verdict"].startswith("B is 2.69× faster")
+    assert answer["certainty"] == "estimated"
+    assert [clock["recorded_ms"] for clock in answer["compared"]] == [pytest.approx(0.9595), pytest.approx(0.3595)]
+    parts = json.loads(printed(*pair, "--table", "diff_summary", "--json"))
     assert (parts[0]["kind"], parts[0]["part"]) == ("total", "step")
     ops = json.loads(printed(*pair, "--table", "diff_ops", "--json"))
     assert [row["op"] for row in ops] == ["aten::mm"]
@@ -150,6 +176,7 @@ FAILURES: dict[str, tuple[int, list[str], str]] = {
     "no such table": (2, ["{a}", "{b}", "--table", "kernelz"], "no table 'kernelz'"),
     "no such context": (2, ["{a}", "{b}", "--tree", "--context", "line"], "no context 'line'"),
     "two things at once": (2, ["{a}", "{b}", "--tree", "--table", "diff_ops"], "exclude"),
+    "rows of the answer": (2, ["{a}", "{b}", "--json", "--top", "2"], "--top: --json alone prints no rows"),
     "no such output": (2, ["{a}", "{b}", "-o", "x.docx"], "x.docx"),
     "only one trace": (2, ["{a}"], "give two traces, or two steps of one"),
 }
@@ -179,10 +206,7 @@ def test_failures_say_one_line_and_set_the_exit_code(
 
 def test_given_step_times_are_compared_next_to_the_recorded_ones(pair: tuple[Path, Path], printed: Printed) -> None:
     text = " ".join(printed(*pair, "--step-time", "0.9ms,0.6ms").split())
-    assert (
-        "B is 1.50× faster: 0.90 → 0.60 ms per unprofiled step (measured; 0.96 → 0.36 ms recorded in 2 and 2 steps)."
-        in text
-    )
+    assert "B is 1.50× faster: 900.0 → 600.0 µs per unprofiled step (measured; 959.5 → 359.5 µs recorded)." in text
     a, b = (
         "A 900.0 µs (measured, given) · 959.5 µs recorded, all 3 steps",
         "B 600.0 µs (measured, given) · 359.5 µs recorded, all 3 steps",
@@ -196,7 +220,8 @@ def test_a_given_step_time_is_compared_with_the_interval_of_an_estimate(
     text = " ".join(printed(*pair, "--step-time", ",0.34ms").split())
     estimated = "954.5 µs (915.3 to 959.5"
     assert f"step A {estimated}, estimated) · 959.5 µs recorded, all 3 steps; B 340.0 µs (measured, given)" in text
-    assert f"B is 2.81× faster (2.69 to 2.82): {estimated}) → 340.0 µs per unprofiled step (estimated)." in text
+    each = f"{estimated}, estimated) → 340.0 µs (measured, given)"
+    assert f"B is 2.81× faster (2.69 to 2.82): {each} per unprofiled step." in text
     both = " ".join(printed(*pair, "--step-time", "0.9ms,0.9ms").split())
     assert "A 900.0 µs (measured, given)" in both
     assert "estimated) · 359.5 µs recorded, all 3 steps (the time that is given fits no cost of recording)" in both

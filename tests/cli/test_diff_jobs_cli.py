@@ -36,7 +36,7 @@ def test_a_straggler_that_is_gone_is_named_with_the_steps(
     opened = [warplens.open_ranks([job]) for job in jobs]
     a, b = (median(job.step_ms[step] for step in job.model.usual_steps) for job in opened)
     assert out.startswith(
-        f"verdict   B is {a / b:.2f}× faster: {a:.2f} → {b:.2f} ms per recorded step of the job; gone: "
+        f"verdict   B is {a / b:.2f}× faster: {a:.1f} → {b:.1f} ms per recorded step of the job; straggler gone: "
     )
     assert " (GPU)." in out.partition("\n")[0]
 
@@ -82,7 +82,10 @@ def test_a_job_and_itself_do_not_differ_and_every_output_is_written(tmp_path: Pa
     assert main(["diff", str(NCCL4), str(NCCL4), *(word for path in outputs for word in ("-o", path))]) == 0
     comparison = warplens.diff(NCCL4, NCCL4)
     assert comparison.table("report_tables").frame["differing"].to_list() == [0, 0, 0, 0]
-    assert "No difference: 188 → 188 ms per recorded step of the job; in both: rank 1 (host)." in comparison.verdict()
+    assert (
+        "No difference: 187.6 → 187.6 ms per recorded step of the job; straggler in both: rank 1 (host)."
+        in comparison.verdict()
+    )
     with pytest.raises(warplens.UsageError, match="no call paths"):
         comparison.tree()
 

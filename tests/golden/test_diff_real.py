@@ -87,7 +87,7 @@ def test_a_padded_vocabulary_is_matched_and_named() -> None:
     verdict = comparison.verdict()
     assert verdict.startswith(
         "B is 1.24× faster (1.13 to 1.34): 60.9 ms (58.2 to 63.7) → 49.2 ms (46.2 to 53.4) per unprofiled step "
-        "(estimated; 68.7 → 82.9 ms recorded in 2 and 2 steps). "
+        "(estimated; 66.9 → 73.3 ms recorded). "
     )
     assert "% of it from GEMM: gemm bf16 128x128 tn align1 sm75 → " in verdict
     assert "B's GPU work is 1.28× faster: 58.0 → 45.4 ms per step." in verdict
@@ -113,5 +113,5 @@ def test_unlike_traces_are_told_apart() -> None:
 @shared_only
 def test_a_graph_compared_with_itself_is_no_difference() -> None:
     comparison = compared(H200 / "cudagraph_infer.json.gz", H200 / "cudagraph_infer.json.gz")
-    assert comparison.verdict() == "No difference: 9.30 → 9.30 ms as recorded."
+    assert comparison.verdict() == "No difference: 10.0 → 10.0 ms per recorded run."
     assert set(comparison.table("diff_ops").frame["matched_by"]) == {"kernel"}

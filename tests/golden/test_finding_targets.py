@@ -16,9 +16,11 @@ import pytest
 import warplens
 from support import ROOT
 from warplens.advice.rules import WITHOUT_GAIN
+from warplens.analyses.work.places import place_text
 from warplens.model.finding import Evidence, Finding
 from warplens.model.targets import RangeTarget, RowsTarget, RowTarget, StepTarget, Target
 from warplens.outputs.html.page import packed_document
+from warplens_run.base.units import format_ms
 
 Row = dict[str, Any]
 TRACES = [
@@ -89,12 +91,12 @@ def test_a_range_target_is_the_longest_of_the_gaps_that_the_evidence_names() -> 
         if isinstance(target, RangeTarget):
             length_us = (target.end_ns - target.start_ns) / 1e3
             if not evidence.what.startswith("gap "):  # host code, of which the GPU may see nothing
-                assert evidence.detail == f"up to {length_us / 1e3:.2f} ms without a launch, as recorded"
+                assert evidence.detail == f"up to {format_ms(length_us / 1e3)} without a launch, as recorded"
                 continue
             gaps = [row for row in profile.table("gaps").to_dicts() if round(row["start_ms"] * 1e6) == target.start_ns]
             gap = next(row for row in gaps if row["gap_us"] == pytest.approx(length_us))
-            assert evidence.what == f"gap of up to {length_us / 1e3:.2f} ms"
-            assert evidence.detail == f"{gap['cause']}: {gap['host_activity']}, before {gap['after']}"
+            assert evidence.what.removesuffix(", as recorded") == f"gap of up to {length_us / 1e3:.2f} ms"
+            assert evidence.detail == f"{gap['cause']}: {place_text(gap['host_activity'])}, before {gap['after']}"
             assert evidence.targets[1] == RowsTarget("gaps", "cause", gap["cause"])
             ranges += 1
     assert ranges > 20

@@ -20,17 +20,26 @@ import warplens
 from support import ROOT, SHARED, distinct, shared_traces
 from warplens.advice.limits import COMMUNICATION, GPU, HOST
 from warplens.advice.top_kernels import ON_GPU
-from warplens.analyses.graph.breakdown import AFTER, BEFORE, BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES, IDLE, WITH_GPU
+from warplens.analyses.graph.breakdown import (
+    AFTER,
+    BEFORE,
+    COMPUTATION,
+    EXPOSED_COMMUNICATION,
+    EXPOSED_COPIES,
+    IDLE,
+    WITH_GPU,
+)
 from warplens.analyses.graph.host_work import NO_NAME
 from warplens.cli.explaining.topics import TOPICS
-from warplens.model.answer import CANNOT_TELL, CERTAINTIES, Answer, AnsweredFinding, Part
+from warplens.cli.traces.advise import advice_text
+from warplens.model.answer import CANNOT_TELL, CERTAINTIES, NO_GAIN, Answer, AnsweredFinding, Part
 from warplens.model.clock import ESTIMATED, SOURCES, Clock
 from warplens.outputs.html import tiles
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.markdown import escape, markdown_bytes
 from warplens.outputs.summary import render_summary
 from warplens_run.base.errors import WarplensError
-from warplens_run.base.units import format_ms, format_short_ms
+from warplens_run.base.units import LEAST_SHOWN_MS, format_ms, format_short_ms
 
 WIDTH = 110
 NUMBERS = ("step_time", "breakdown", "findings")
@@ -153,13 +162,12 @@ def test_top_kernels_are_a_part_of_what_the_gpu_does(screen: Screen) -> None:
     answer, clock = screen.answer, clock_of(screen)
     on_gpu = sum(part.time_ms for part in answer.parts if part.part in ON_GPU)
     assert sum(kernel.time_ms for kernel in answer.kernels) <= on_gpu * LITTLE
-    causes = {(row["kernel_short"], row["op"]): set[str]() for row in screen.rows("kernels")}
-    for row in screen.rows("kernels"):
-        causes[row["kernel_short"], row["op"]] |= {row["kernel_category"], row["kernel_short"]}
+    causes = parts_of_kernels(screen)
     time_of: dict[str, float] = {}
     for part in answer.parts:
         if part.part in ON_GPU:
-            time_of[part.cause] = time_of.get(part.cause, 0.0) + part.time_ms
+            name = part.part if answer.kind == "job" else part.cause
+            time_of[name] = time_of.get(name, 0.0) + part.time_ms
     for cause, ms in time_of.items():
         own = [kernel for kernel in answer.kernels if causes[kernel.kernel, kernel.op] & time_of.keys() == {cause}]
         assert sum(kernel.time_ms for kernel in own) <= ms * LITTLE, cause
@@ -167,6 +175,50 @@ def test_top_kernels_are_a_part_of_what_the_gpu_does(screen: Screen) -> None:
         assert kernel.percent == pytest.approx(100 * kernel.time_ms / clock.step_ms)
     if clock.source == ESTIMATED:
         assert clock.step_ms <= clock.recorded_ms * LITTLE, "recording makes no step shorter"
+
+
+def parts_of_kernels(screen: Screen) -> dict[tuple[str, str], set[str]]:
+    """What each kernel and op may count as: its category or itself; of a job's rank the part of the step."""
+    causes: dict[tuple[str, str], set[str]] = {}
+    for row in screen.rows("kernels"):
+        causes.setdefault((row["kernel_short"], row["op"]), set()).update((row["kernel_category"], row["kernel_short"]))
+    if screen.answer.kind == "job":
+        position = [f"rank {rank}" for rank in screen.profile.job.ranks].index(screen.answer.parts_of)
+        for row in screen.profile.job.digests[position].frames["kernels"].to_dicts():
+            causes.setdefault((row["kernel"], row["op"]), set()).add(row["part"])
+    return causes
+
+
+def test_a_job_shows_the_kernels_of_the_rank_whose_step_it_shows(screen: Screen) -> None:
+    answer = screen.answer
+    clock_of(screen)
+    if answer.kind != "job":
+        pytest.skip("one trace has one step")
+    assert bool(answer.kernels) == any(part.part == COMPUTATION for part in answer.parts)
+    assert f"where one step of {answer.parts_of} goes" in screen.text
+    assert (f"top kernels of one step of {answer.parts_of}" in screen.text) == bool(answer.kernels)
+
+
+def test_what_transfers_cost_a_job_stands_beside_those_of_the_rank_that_is_shown(screen: Screen) -> None:
+    answer = screen.answer
+    for finding in answer.findings:
+        if finding.code == "WL409":
+            clock = clock_of(screen)
+            of_rank = sum(part.time_ms for part in answer.parts if part.cause == "transfers")
+            shares = [f"{100 * ms / clock.step_ms:.0f} %" for ms in (finding.gain_ms, of_rank)]
+            assert finding.title.endswith(
+                f"up to {shares[0]} of the job's step, on the path over all ranks; they are {shares[1]} of "
+                f"{answer.parts_of}'s"
+            )
+
+
+def test_no_rank_computes_longer_than_its_peers_by_more_than_it_computes(screen: Screen) -> None:
+    if screen.answer.kind != "job":
+        pytest.skip("one trace has no peers")
+    computed = {row["rank"]: row["time_ms"] for row in screen.rows("breakdown") if row["part"] == COMPUTATION}
+    for row in screen.rows("stragglers"):
+        if row["cause"] in ("GPU", "imbalance"):
+            assert row["excess_ms"] <= computed[row["rank"]] * LITTLE
 
 
 def test_no_gain_exceeds_the_step_or_the_bound_beside_it(screen: Screen) -> None:
@@ -254,8 +306,13 @@ def test_the_verdict_on_a_served_model_has_the_numbers_of_its_phases(screen: Scr
         row = phases[clause.split()[0].lower().rstrip(":")]
         rates = ("requests", "tokens_per_s", "plain_tokens_per_s", "low_tokens_per_s", "high_tokens_per_s")
         values = [row[name] for name in rates if row[name] is not None]
+        clock, plain_ms = clock_of(screen), row["plain_median_ms"] or 0.0
+        ends_ms = (plain_ms * ms / clock.step_ms for ms in (clock.low_ms, clock.step_ms, clock.high_ms))
         shown = {f"{value:,.0f}" for value in values if value >= 100 or value == round(value)}
-        shown |= {f"{value:.1f}" for value in values if value < 100} | {number_of(format_ms(row["median_ms"]))}
+        shown |= {f"{value:.1f}" for value in values if value < 100}
+        if "an iteration" in clause:
+            shown = {number_of(format_short_ms(ms, plain_ms)) for ms in ends_ms} if plain_ms else set()
+            shown |= set() if plain_ms else {number_of(format_ms(row["median_ms"]))}
         numbers = re.findall(r"\d[\d,]*(?:\.\d+)?", clause)
         assert numbers and set(numbers) <= shown, clause
 
@@ -268,10 +325,13 @@ def test_the_verdict_on_a_job_is_of_its_step_and_of_its_first_straggler(screen: 
     without = re.search(r" without \w+ (\S+) \((\S+) to (\S+), ", answer.verdict)
     before = re.search(r"; (\S+ \S+) before\.", answer.verdict)
     slower = re.search(r" (?:is|are) (\S+ \S+) slower per step since step (\d+)", answer.verdict)
+    late = "; cause: host. It is not certain" in answer.verdict
     assert screen.rows("stragglers") or not (without or before or slower)
     for straggler in screen.rows("stragglers")[:1]:
         assert answer.verdict.casefold().startswith((straggler["group"], straggler["cause"]))
-        assert without or slower
+        assert without or slower or late
+        promised = re.search(r" delays? (?:the others|\d+ ranks?)\b| all [\d,]+ ranks take ", answer.verdict)
+        assert bool(promised) == bool(without) == (straggler["gain_low_ms"] > 0)
         if without:
             gains = [straggler[name] for name in ("gain_ms", "gain_high_ms", "gain_low_ms")]
             assert [*without.groups()] == [number_of(clock.of_step(max(0.0, clock.step_ms - ms))) for ms in gains]
@@ -294,6 +354,7 @@ def test_a_straggler_costs_as_much_among_the_findings_as_in_its_own_table(screen
     assert number_by_group.keys() <= of_group.keys()
     for group, number in number_by_group.items():
         row, answered = screen.rows("findings")[number - 1], screen.answer.findings[number - 1]
+        assert answered.is_upper_bound == (row["gain_low_ms"] <= 0)
         for name in ("gain_ms", "gain_low_ms", "gain_high_ms"):
             assert row[name] == pytest.approx(of_group[group][name], abs=1e-5)
         assert answered.gain_ms == pytest.approx(of_group[group]["gain_ms"], abs=1e-5)
@@ -307,6 +368,7 @@ def known_ms(answer: Answer, clock: Clock) -> list[float]:
         sum(part.time_ms for part in parts if part.part in HOST_SIDE),
         sum(part.time_ms for part in parts if part.part == EXPOSED_COMMUNICATION),
         sum(part.time_ms for part in parts if part.cause == "earlier work"),
+        sum(part.time_ms for part in parts if part.cause == f"host: {NO_NAME}"),
     ]
     own = [ms for part in parts for ms in (part.time_ms, part.low_ms, part.high_ms)]
     return [clock.step_ms, clock.low_ms, clock.high_ms, *(saving.at_most_ms for saving in answer.savings), *sums, *own]
@@ -314,14 +376,14 @@ def known_ms(answer: Answer, clock: Clock) -> list[float]:
 
 def test_the_part_that_the_verdict_names_is_the_first_of_its_kind_in_the_table(screen: Screen) -> None:
     answer, clock = screen.answer, clock_of(screen)
-    sides = {"gpu": (BUSY, EXPOSED_COPIES), "host": HOST_SIDE, "communication": (EXPOSED_COMMUNICATION,)}
+    sides = {"gpu": (COMPUTATION, EXPOSED_COPIES), "host": HOST_SIDE, "communication": (EXPOSED_COMMUNICATION,)}
     bound = re.search(r"\b(GPU|host|communication)-.*?bound[.:] (?!Removing)(.+?) takes? (.*)", answer.verdict, re.I)
     if bound is not None:
         side = sides[bound[1].lower()]
         first, own = answer.largest[0], [part for part in answer.largest if part.part in side]
         assert bound[2].casefold().startswith(called(first))
         if first.part not in side and own and own[0].percent >= 5:
-            assert f", {called(own[0])}" in bound[3].casefold()
+            assert f" and {called(own[0])}" in bound[3].casefold()
     assert [part.time_ms for part in answer.largest] == sorted((part.time_ms for part in answer.parts), reverse=True)
     limits = {GPU: "GPU-bound", HOST: "Host-bound", COMMUNICATION: "Communication-bound"}
     if answer.bound in limits.values():
@@ -333,12 +395,39 @@ def called(part: Part) -> str:
     """The word of the table that the verdict has for a part."""
     named = {EXPOSED_COMMUNICATION: EXPOSED_COMMUNICATION, EXPOSED_COPIES: f"exposed {part.cause}"}
     not_known = {
-        (BUSY, "Other"): "kernels of no known category",
+        (COMPUTATION, "Other"): "kernels of no known category",
         (part.part, f"host: {NO_NAME}"): "unrecorded work of the host",
         (part.part, NO_NAME): "idle time of unrecorded cause",
+        (part.part, "earlier work"): "waiting for work from before the recording",
+        (part.part, "synchronisation"): "waiting in synchronising calls",
+        (part.part, "host: synchronisation"): "waiting in synchronising calls",
     }
     known = named.get(part.part, part.cause.removeprefix("host: "))
     return not_known.get((part.part, part.cause), known).casefold()
+
+
+def test_a_finding_calls_the_step_host_bound_where_the_verdict_does(screen: Screen) -> None:
+    if screen.answer.verdict.startswith("A capture of "):
+        pytest.skip("the verdict is on no step")
+    says_so = screen.answer.bound.startswith(("Host-bound", "Mixed, host-"))
+    assert says_so or not any(finding.title.startswith("host-bound: ") for finding in screen.answer.findings)
+
+
+def test_what_is_not_zero_is_not_shown_as_zero(screen: Screen) -> None:
+    clock = clock_of(screen)
+    for part in screen.answer.parts:
+        assert clock.of_step(part.time_ms) != clock.of_step(0.0) or part.time_ms < LEAST_SHOWN_MS
+    table = screen.text.partition("where one")[2].partition("\n\n")[0]
+    assert not re.search(r" 0\.0%", table)
+
+
+def test_advice_names_the_clock_of_the_answer_and_no_other(screen: Screen) -> None:
+    if not isinstance(screen.profile, warplens.Profile) or not screen.answer.findings:
+        pytest.skip("no timeline, or nothing found")
+    advice = unwrapped("\n".join(text for text, _ in advice_text(screen.profile, WIDTH).lines))
+    clock = clock_of(screen)
+    assert unwrapped(f"Gains are of one {clock.whole}: {clock.text}.") in advice
+    assert "Sharesare" not in advice
 
 
 def test_the_terminal_shows_the_answer(screen: Screen) -> None:
@@ -348,9 +437,12 @@ def test_the_terminal_shows_the_answer(screen: Screen) -> None:
         assert unwrapped(answer.clock.text) in text
         first = answer.largest[0]
         assert unwrapped(answer.clock.between(first.low_ms, first.high_ms)) in text
-    for finding in answer.findings[:3]:
+    winning = [finding for finding in answer.findings if finding.wins]
+    for finding in winning[:3]:
         assert unwrapped(finding.gain) in text
         assert finding.code in text
+    if winning:
+        assert NO_GAIN not in screen.text.partition("where one")[0]
 
 
 def test_the_head_of_the_page_shows_the_answer(screen: Screen) -> None:
@@ -380,6 +472,9 @@ def test_the_head_of_the_page_shows_the_answer(screen: Screen) -> None:
         if tile:
             assert tile.value == clock.share(sum(own_ms))
             assert tile.note == f"{clock.of_step(sum(own_ms))} of {answer.parts_of}'s step"
+    for label, tile in shown.items():
+        own = [part.time_ms for part in answer.parts if part.part.casefold() == label.casefold()]
+        assert not own or tile.value == clock.share(sum(own)), "one name, one number"
     parts = tiles.step_parts(answer)
     assert [part.time for part in parts] == [clock.between(part.low_ms, part.high_ms) for part in answer.largest]
     assert clock.text in tiles.gains_base(clock)

@@ -19,6 +19,7 @@ from warplens.outputs.markdown import escape, markdown_bytes
 from warplens.outputs.summary import render_summary
 
 SAMPLES = ROOT / "samples"
+JOBS = ("fsdp4_gpu", "gloo4", "nccl4", "pp4_uneven_stage")
 KINDS = {
     "kineto/gpt2_train_step.json.gz": "trace",
     "ranks/nccl4": "job",
@@ -107,11 +108,24 @@ def test_sums_and_replays_say_that_they_are_measured(path: str) -> None:
     assert "(measured)" in warplens.open(SAMPLES / path).verdict()
 
 
-def test_the_first_screen_fits_a_terminal() -> None:
-    profile = warplens.open(SAMPLES / "kineto" / "gpt2_train_step.json.gz")
+@pytest.mark.parametrize("path", ["kineto/gpt2_train_step.json.gz", *(f"ranks/{name}" for name in JOBS)])
+def test_the_first_screen_fits_a_terminal(path: str) -> None:
+    profile = warplens.open(SAMPLES / path)
     lines = render_summary(profile.document(), width=100).lines
     assert len(lines) <= 40
     assert max(len(text) for text, _ in lines) <= 100
+
+
+def test_one_rank_of_a_job_does_not_show_what_of_its_communication_is_waiting() -> None:
+    job = SAMPLES / "ranks" / "fsdp4_gpu"
+    note, *_ = warplens.open(job / "fsdp4_gpu.rank1.json.gz").answer().limits
+    assert note == (
+        "exposed communication, 59 % of the step, is transfers and waits for other ranks; one rank does not show how "
+        "much of each: record every rank, and open their folder"
+    )
+    alone = warplens.open(SAMPLES / "kineto" / "gpt2_train_step.json.gz")
+    for answer in (warplens.open(job).answer(), alone.answer()):
+        assert "record every rank" not in " ".join(answer.limits)
 
 
 def test_proposed_commands_can_be_run_as_they_stand(run_inside: RunInside) -> None:

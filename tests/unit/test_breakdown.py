@@ -9,7 +9,15 @@ import pytest
 import warplens
 from finding_traces import ALL_REDUCE, GEMM
 from support import SAMPLES, Opened, annotation, each_case, frame, kernel, launch, memcpy, op
-from warplens.analyses.graph.breakdown import AFTER, BEFORE, BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES, IDLE, PARTS
+from warplens.analyses.graph.breakdown import (
+    AFTER,
+    BEFORE,
+    COMPUTATION,
+    EXPOSED_COMMUNICATION,
+    EXPOSED_COPIES,
+    IDLE,
+    PARTS,
+)
 from warplens.profiles.trace import Profile
 
 Event = dict[str, Any]
@@ -51,8 +59,8 @@ def test_work_that_runs_at_once_is_counted_once(opened: Opened) -> None:
             )
         )
     )  # fmt: skip
-    assert parts[BUSY, "GEMM"] == pytest.approx(0.07)
-    assert parts[BUSY, "Elementwise"] == pytest.approx(0.03)
+    assert parts[COMPUTATION, "GEMM"] == pytest.approx(0.07)
+    assert parts[COMPUTATION, "Elementwise"] == pytest.approx(0.03)
     assert parts[EXPOSED_COMMUNICATION, "Communication"] == pytest.approx(0.05)
     assert parts[EXPOSED_COPIES, "memcpy HtoD pinned"] == pytest.approx(0.04)
 
@@ -133,7 +141,7 @@ def test_first_steps_that_take_long_are_not_in_the_parts(opened: Opened) -> None
         events += [annotation(f"ProfilerStep#{number}", at, 1_000), launch(at + 100, 5, number)]
         events.append(kernel(GEMM, at + 110, 800, number))
     parts = parts_of(opened(events))
-    assert parts[BUSY, "GEMM"] == pytest.approx(0.8, rel=0.02)
+    assert parts[COMPUTATION, "GEMM"] == pytest.approx(0.8, rel=0.02)
     assert sum(parts.values()) == pytest.approx(1.0, rel=0.02)
 
 
@@ -145,7 +153,7 @@ def test_a_slow_step_in_between_is_not_in_the_parts(opened: Opened) -> None:
         events += [annotation(f"ProfilerStep#{number}", at, 1_000 + later), launch(at + 100 + later, 5, number)]
         events.append(kernel(GEMM, at + 110 + later, 800, number))
     parts = parts_of(opened(events))
-    assert parts[BUSY, "GEMM"] == pytest.approx(0.8, rel=0.02)
+    assert parts[COMPUTATION, "GEMM"] == pytest.approx(0.8, rel=0.02)
     assert sum(parts.values()) == pytest.approx(1.0, rel=0.02)
 
 
@@ -167,14 +175,19 @@ def test_work_from_before_the_recording_holds_a_run_up_from_its_begin(opened: Op
     """The first kernel waits for 50 ms although it was launched after 5: the host did not delay it."""
     events = [op("aten::mm", 0, 6_000), launch(5_000, 5, 1), kernel(GEMM, 50_000, 900, 1)]
     assert parts_of(opened(events)) == {
-        (BUSY, "GEMM"): pytest.approx(0.9),
+        (COMPUTATION, "GEMM"): pytest.approx(0.9),
         (BEFORE, "earlier work"): pytest.approx(50.0),
     }
 
 
+def test_a_gpu_that_is_never_idle_has_no_other_parts(opened: Opened) -> None:
+    parts = parts_of(opened([launch(0, 1, 1), kernel(GEMM, 0, 100, 1)]))
+    assert parts == {(COMPUTATION, "GEMM"): pytest.approx(0.1)}
+
+
 def test_without_launches_idle_time_has_no_cause(opened: Opened) -> None:
     profile = opened([kernel(GEMM, 0, 100, 0), kernel(GEMM, 400, 100, 0)])
-    assert parts_of(profile) == {(BUSY, "GEMM"): pytest.approx(0.2), (IDLE, "not recorded"): pytest.approx(0.3)}
+    assert parts_of(profile) == {(COMPUTATION, "GEMM"): pytest.approx(0.2), (IDLE, "not recorded"): pytest.approx(0.3)}
     assert profile.answer().verdict.startswith("Cannot tell what limits it")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import warplens
 from support import annotation, frame, kernel, launch, op, write_trace
+from warplens.advice.comparison import NEEDED, comparison_verdict
 from warplens.analyses.diff.match import blanked, first_inputs, plain_name
 from warplens.analyses.diff.noise import noise_us
 from warplens.analyses.diff.report_tables import diff_of_tables
@@ -242,10 +244,10 @@ def test_the_verdict_names_ratio_category_and_kernels(run: Run) -> None:
     a = run(call("aten::mm", GEMM_A, 600, [[8, 8]]), add, steps=1)
     b = run(call("aten::mm", GEMM_B, 300, [[8, 8]]), add, steps=1)
     old, new = "gemm bf16 128x128 32x5 tn sm80", "gemm bf16 128x128x64 tn sm90 xmma"
-    faster = "B is 1.83× faster: 0.66 → 0.36 ms as recorded. 100 % of it from GEMM: "
+    faster = "B is 1.83× faster: 0.66 → 0.36 ms on the GPU, as recorded. 100 % of it from GEMM: "
     assert warplens.diff(a, b, whole=True).verdict() == f"{faster}{old} → {new}."
     back = warplens.diff(b, a, whole=True).verdict()
-    assert back.startswith("B is 1.83× slower: 0.36 → 0.66 ms as recorded. 100 % of it from GEMM")
+    assert back.startswith("B is 1.83× slower: 0.36 → 0.66 ms on the GPU, as recorded. 100 % of it from GEMM")
 
 
 def test_gains_that_idleness_eats_are_told_apart(run: Run) -> None:
@@ -280,7 +282,10 @@ def test_a_change_of_overlap_is_not_blamed_on_kernels_or_idle_time(tmp_path: Pat
     a = side_by_side(tmp_path / "a.json", (100, 8))
     b = side_by_side(tmp_path / "b.json", (200, 7))
     text = warplens.diff(a, b).verdict()
-    assert text.startswith("B is 2.00× slower: 100 → 200 µs as recorded. 100 % of it from overlap and step edges: ")
+    assert text.startswith(
+        "B is 1.50× slower (1.44 to 1.57): 198.9 µs (190.7 to 200.0) → 298.9 µs (286.7 to 300.0) per"
+    )
+    assert "On the GPU, as recorded: 100 → 200 µs. 100 % of it from overlap and step edges: " in text
     assert "idle" not in text
 
 
@@ -291,8 +296,11 @@ def test_a_layer_is_named_only_if_it_changed_as_the_verdict_says(run: Run) -> No
     after = [call("aten::mm", GEMM_A, 150, [[8, 8]], **first), call("aten::add", ADD, 210, [[8]], **second)]
     a, b = run(*before, steps=1, marked=False, gap=150), run(*after, steps=1, marked=False, gap=1)
     verdict = warplens.diff(a, b).verdict()
-    assert verdict.startswith("B is 1.27× faster: 460 → 361 µs as recorded. GPU work +50 µs, idle time −149 µs")
+    assert verdict.startswith(
+        "B is 1.27× faster: 460 → 361 µs on the GPU, as recorded. GPU work +50 µs, idle time −149 µs"
+    )
     assert "Second" not in verdict
+    assert "%" not in verdict  # no category is a share of a change that went the other way
 
 
 def recorded_on(path: Path, gpu: str, dtype: str, **header: Any) -> warplens.Profile:
@@ -309,7 +317,7 @@ def test_the_verdict_says_first_what_of_the_setup_differs(tmp_path: Path) -> Non
     )
     comparison = warplens.diff(a, b)
     setup = "GPU (NVIDIA A100 → NVIDIA H200), CUDA (12.8 → 13.0) and element type of the work (fp32 → bf16)"
-    assert comparison.verdict().startswith(f"Not the same setup: {setup}. No difference: 100 → 100 µs as recorded.")
+    assert comparison.verdict().startswith(f"Not the same setup: {setup}. No difference: 198.9 µs (190.7 to 200.0) → ")
     assert next(iter(comparison.facts())) == "verdict"
 
 
@@ -364,11 +372,24 @@ def test_the_verdict_blames_idleness(tmp_path: Path) -> None:
             events += [op("aten::mm", at, 5), launch(at + 1, 1, index + 1), kernel(GEMM_A, at + 10, 100, index + 1)]
         profiles.append(warplens.open(write_trace(tmp_path / f"{number}.json", events), cache=False))
     text = warplens.diff(*profiles).verdict()
-    assert text.startswith("B is 39.3")
+    assert text.startswith("B is 39.67× faster (37.86 to 41.53): 25.6 ms (24.6 to 25.6) → 645.1 µs")
     assert "% of it from idle time −24.95 ms (host busy" in text
     back = warplens.diff(*reversed(profiles)).verdict()
     assert "slower" in back
     assert "idle time +24.95 ms" in back
+
+
+@pytest.mark.parametrize(("gap", "part"), [(10.0, "GEMM"), (300.0, "dependency")])
+def test_the_verdict_names_no_part_that_the_table_marks_as_uncertain(run: Run, gap: float, part: str) -> None:
+    a, b = (run(*[call("aten::mm", GEMM_A, us, [[8, 8]])] * 2, marked=False, gap=wait) for us, wait in
+            ((100, 10.0), (100 if gap > 10 else 200, gap)))  # fmt: skip
+    comparison = warplens.diff(a, b)
+    tables = {name: comparison.table(name) for name in NEEDED}
+    assert part in comparison_verdict(tables, (100.0, 100.0), per_step=False, runs=None).text
+    summary = tables["diff_summary"]
+    uncertain = summary.frame.with_columns((pl.col("part") == part).alias("within_noise"))
+    tables["diff_summary"] = replace(summary, frame=uncertain)
+    assert part not in comparison_verdict(tables, (100.0, 100.0), per_step=False, runs=None).text
 
 
 def test_the_same_profile_twice_is_no_difference(run: Run) -> None:

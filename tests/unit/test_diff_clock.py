@@ -80,7 +80,7 @@ def test_steps_are_compared_and_not_how_much_of_them_the_gpu_works(tmp_path: Pat
     steps = "375.0 ms (360.0 to 375.0) → 382.0 ms (366.7 to 382.0) (estimated)"
     assert text.startswith(
         f"Cannot tell which unprofiled step is longer: {steps}. "
-        "As recorded in 3 and 3 steps, B is 1.02× slower: 375 → 382 ms per recorded step."
+        "As recorded, B is 1.02× slower: 375.0 → 382.0 ms per recorded step."
     )
 
 
@@ -111,11 +111,11 @@ def test_estimates_that_leave_open_which_step_is_longer_are_no_verdict_and_the_r
     answer = comparison.answer()
     assert answer.certainty == CANNOT_TELL
     assert answer.verdict.startswith("Cannot tell which unprofiled step is longer: 100.1 ms (96.1 to 100.1) → ")
-    assert "As recorded in 3 and 3 steps, B is 1.04× slower: 100 → 104 ms per recorded step." in answer.verdict
+    assert "As recorded, B is 1.04× slower: 100.1 → 104.1 ms per recorded step." in answer.verdict
     given = warplens.diff(*(run(tmp_path / f"{name}.json", lengths, busy=0.9, step_ms=ms) for name, lengths, ms in
                             (("c", [100.0] * 4, 99.0), ("d", [104.0] * 4, 103.0))))  # fmt: skip
     assert given.answer().certainty == MEASURED
-    assert given.verdict().startswith("B is 1.04× slower: 99.0 → 103 ms per unprofiled step (measured)")
+    assert given.verdict().startswith("B is 1.04× slower: 99.0 → 103.0 ms per unprofiled step (measured)")
 
 
 def test_the_answer_of_a_comparison_has_the_clocks_of_both_answers(tmp_path: Path) -> None:
@@ -147,4 +147,22 @@ def test_lengths_of_a_jobs_steps_are_judged_by_the_same_rules() -> None:
     assert unlike.unseen_percent == pytest.approx(22, abs=5)
     once = change_of_steps([90], [45], "")
     assert once.is_shown
-    assert once.unseen.startswith("cannot tell how much steps differ anyway, with 1 and 1 steps")
+    assert once.unseen.startswith("cannot tell how much steps differ anyway, with one step each")
+
+
+def test_each_side_of_an_estimated_and_a_measured_step_has_its_own_word(tmp_path: Path) -> None:
+    a = run(tmp_path / "a.json", [90.0, 90.1, 90.2])
+    b = run(tmp_path / "b.json", [45.0, 45.1, 45.2], step_ms=44.0)
+    text = verdict(a, b).partition(". ")[0]
+    assert f"{a.clock.text} → {b.clock.text} per unprofiled step" in text
+    assert (a.clock.certainty, b.clock.certainty) == (ESTIMATED, MEASURED)
+
+
+def test_recorded_steps_are_those_of_both_reports(tmp_path: Path) -> None:
+    """The tables have the mean of other steps: of those that a next one ends, without this short last one."""
+    a = run(tmp_path / "a.json", [100.0, 100.2, 90.0], busy=0.9)
+    b = run(tmp_path / "b.json", [103.0, 103.2, 93.0], busy=0.9)
+    comparison = warplens.diff(a, b)
+    recorded = " → ".join(f"{profile.clock.recorded_ms:.1f}" for profile in (a, b))
+    assert f"As recorded, B is 1.03× slower: {recorded} ms per recorded step." in comparison.verdict()
+    assert comparison.table("diff_timeline").frame["a_us"][0] / MS - a.clock.recorded_ms > 1

@@ -37,7 +37,7 @@ def test_a_step_begins_when_the_work_that_it_synchronises_for_has_ended(opened: 
     """The host marks 11 ms and the GPU is done after 30.12; of these, 10 are work of the step before."""
     profile = opened([EARLIER, *waiting_step()])
     assert step_ms(profile) == pytest.approx(20.12)
-    busy = sum(part.percent for part in profile.answer().parts if part.part == "GPU busy")
+    busy = sum(part.percent for part in profile.answer().parts if part.part == "computation")
     assert busy == pytest.approx(100 * 20 / 20.12, abs=0.5)
     assert step_ms(profile, "fast GPU") < 1.2, "what it waits for takes no time then, and is not subtracted"
     assert step_ms(profile, "fast host") == pytest.approx(20.0, abs=0.02)

@@ -172,7 +172,7 @@ def on_stream(stream: int, event: dict[str, Any]) -> dict[str, Any]:
         ([op("aten::mm", 0, 5)], "CPU only: this trace has no GPU work (measured)."),
         ([op("aten::mm", 0, 5), launch(1, 1, 7)], "Cannot tell: this trace has only the host side of a program that uses a GPU."),
         ([op("aten::mm", 0, 5), {**op("fc", 6, 2), "cat": "mtia_ccp_events"}], "No GPU work (measured): this is of another accelerator; only its host side is reported."),
-        ([kernel(GEMM, 0, 60), kernel(ALL_REDUCE, 60, 40)], "Communication-bound. GEMM takes 60.0 of 100.0 µs of the run (measured), exposed communication 40.0 µs."),
+        ([kernel(GEMM, 0, 60), kernel(ALL_REDUCE, 60, 40)], "Communication-bound. GEMM takes 60.0 of 100.0 µs of the run (measured) and exposed communication 40.0 µs."),
         ([kernel("mine", 0, 90), kernel(ELEMENTWISE, 100, 10)], "GPU-bound. Kernels of no known category take 90.0 of 110.0 µs of the run (measured)."),
         ([kernel(GEMM, 0, 60), kernel(ELEMENTWISE, 60, 40), on_stream(20, kernel(ALL_REDUCE, 0, 95))], "GPU-bound. GEMM takes 60.0 of 100.0 µs of the run (measured)."),
         ([kernel(GEMM, 0, 90), kernel(ELEMENTWISE, 100, 10)], "GPU-bound. GEMM takes 90.0 of 110.0 µs of the run (measured)."),

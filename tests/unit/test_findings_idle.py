@@ -8,7 +8,7 @@ import pytest
 
 import warplens
 from finding_traces import ELEMENTWISE, GEMM, LINE, PLACE, by_code, call, rows_gain_ms, rule_findings, step_marks, waits
-from support import Opened, annotation, frame, kernel, launch, op
+from support import ROOT, Opened, annotation, frame, kernel, launch, op
 from warplens.model.edits import CaptureGraph, RemoveHostTime
 
 IDLE_CODES = ("WL101", "WL104", "WL107", "WL108", "WL109", "WL301", "WL303", "WL304")
@@ -246,6 +246,17 @@ def test_wl301_fires_from_one_percent_of_waiting_after_a_synchronisation_on(open
     assert (finding.gain_percent, finding.bound, finding.place) == (pytest.approx(1.0), False, "train.py:9 log")
     assert finding.rows[0].detail.startswith(f"host sync: {name}, before ")
     assert_no_more_than_idle(profile)
+
+
+def test_gaps_say_that_they_are_recorded_where_the_step_is_another_one() -> None:
+    """Their time is the recorded one, and the gain beside it is of the step without the profiler."""
+    faults = ROOT / "samples" / "faults"
+    names = ("item_sync.before.json.gz", "graph_gaps.before.json.gz")
+    found = [found for name in names for found in warplens.open(faults / name, cache=False).findings()]
+    (slowed,), (as_recorded,) = ([each for each in found if each.code == code] for code in ("WL301", "WL304"))
+    assert slowed.evidence.endswith(" ms, as recorded")
+    assert all(row.what.endswith(" ms, as recorded") for row in slowed.rows)
+    assert "as recorded" not in as_recorded.evidence + as_recorded.rows[0].what
 
 
 def test_wl301_is_silent_below_one_percent_and_where_nothing_synchronises(opened: Opened) -> None:

@@ -70,14 +70,14 @@ def test_figures_that_a_served_trace_lacks_are_left_out() -> None:
 
 def test_a_job_has_its_step_the_parts_of_the_rank_that_decides_it_and_the_straggler() -> None:
     parts = (
-        Part("GPU busy", "computation", 60.0, 60.0),
+        Part("computation", "", 60.0, 60.0),
         Part("exposed communication", "transfers", 25.0, 25.0),
         Part("exposed communication", "waits for other ranks", 5.0, 5.0),
         Part("GPU idle", "dependency", 10.0, 10.0),
     )
     clock = Clock(100.0, 100.0, 100.0, RECORDED, 100.0, "step", 3)
     answer = Answer("job", (), "", clock=clock, parts=parts, parts_of="rank 1")
-    straggler = table("stragglers", rank=[1], excess_ms=[20.0], since_step=[3], cause=["host"])
+    straggler = table("stragglers", rank=[1], excess_ms=[20.0], gain_low_ms=[5.0], since_step=[3], cause=["host"])
     assert words([*job_tiles(answer, [straggler])]) == [
         ("Step", "100.0 ms", "measured, as recorded · 3 steps"),
         ("GPU busy", "90.0 %", "90.0 ms of rank 1's step"),
@@ -86,10 +86,12 @@ def test_a_job_has_its_step_the_parts_of_the_rank_that_decides_it_and_the_stragg
         ("Straggler", "rank 1", "20.0 ms a step since step 3"),
     ]
     assert job_tiles(Answer("job", (), ""), [straggler]) == []
+    doubtful = table("stragglers", rank=[1], excess_ms=[20.0], gain_low_ms=[0.0], since_step=[3], cause=["host"])
+    assert job_tiles(answer, [doubtful])[-1].label == "Slower rank"
 
 
 def test_a_job_without_gpus_has_no_tile_of_what_they_do() -> None:
-    parts = (Part("host", "computation", 70.0, 70.0), Part("exposed communication", "transfers", 30.0, 30.0))
+    parts = (Part("host", "", 70.0, 70.0), Part("exposed communication", "transfers", 30.0, 30.0))
     clock = Clock(100.0, 100.0, 100.0, RECORDED, 100.0, "step", 3)
     answer = Answer("job", (), "", clock=clock, parts=parts, parts_of="rank 0")
     assert [tile.label for tile in job_tiles(answer, [])] == ["Step", "Host", "Exposed communication"]

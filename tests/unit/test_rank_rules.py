@@ -14,9 +14,10 @@ import warplens
 from make_ranks import Fault, Grid, JobSpec, make_job
 from warplens.advice.job_verdict import JobVerdict, job_verdict
 from warplens.advice.rank_rules import JOB_RULES, find_in_job
+from warplens.analyses.graph.breakdown import COLUMNS as PART_COLUMNS
 from warplens.model.answer import CANNOT_TELL, ESTIMATED, SIMULATED
 from warplens.model.clock import RECORDED, Clock
-from warplens.model.finding import Finding
+from warplens.model.finding import Finding, gain_text
 from warplens.model.table import Column, Table
 from warplens.profiles.job import JobProfile
 from warplens.ranks.coverage import Coverage
@@ -25,6 +26,7 @@ from warplens.ranks.slow.records import BEFORE_FIRST_STEP
 from warplens.ranks.tables.collectives import KIND_COLUMNS, WAIT_COLUMNS
 from warplens.ranks.tables.exchange import EXCHANGE_COLUMNS, EXPOSED_COLUMNS, PIPELINE_COLUMNS
 from warplens.ranks.tables.per_rank import RANK_COLUMNS
+from warplens.ranks.tables.step import RANK_OF_JOB
 from warplens.ranks.tables.stragglers import COLUMNS as STRAGGLER_COLUMNS
 
 NCCL4 = Path(__file__).parents[2] / "samples" / "ranks" / "nccl4"
@@ -36,6 +38,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "all_to_all": EXCHANGE_COLUMNS,
     "exposed_by_module": EXPOSED_COLUMNS,
     "collective_kinds": KIND_COLUMNS,
+    "breakdown": (RANK_OF_JOB, *PART_COLUMNS),
 }
 EMPTY: dict[Any, Any] = {pl.Int64: 0, pl.Float64: 0.0, pl.String: ""}
 STEPS = dict.fromkeys((4, 5, 6), 60.0) | dict.fromkeys((7, 8, 9), 100.0)
@@ -62,7 +65,7 @@ def clock_of(step_ms: float) -> Clock:
 
 
 def found(hidden_ms: float = 0.0, min_gain_percent: float = 1.0, **rows: list[dict[str, Any]]) -> list[Finding]:
-    return find_in_job(tables(**rows), STEPS, clock_of(100.0), lambda _: hidden_ms, min_gain_percent)
+    return find_in_job(tables(**rows), STEPS, clock_of(100.0), lambda _: hidden_ms, 2, min_gain_percent)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +109,7 @@ def test_a_doubtful_straggler_may_win_nothing() -> None:
     (finding,) = found(stragglers=[SLOW | {"cause": "network", "confidence": "low", "gain_low_ms": 0.0}])
     assert (finding.gain_low_ms, finding.gain_high_ms) == (0.0, 48.4)
     assert "low confidence" in finding.evidence
+    assert gain_text(finding, clock_of(100.0)) == "≤ 48.4 ms"
 
 
 def test_the_evidence_names_who_waits_longest_and_points_at_rows() -> None:
@@ -144,11 +148,18 @@ MATCHED = [{"kind": "all_reduce", "count": 2}]
 
 def test_exposed_transfers_are_named_by_module_with_a_simulated_bound() -> None:
     rows = [exposed(), exposed("all_gather", 7.0, 2.0)]
-    (finding,) = found(hidden_ms=24.0, exposed_by_module=rows, collective_kinds=MATCHED)
+    parts = [
+        {"rank": 2, "cause": "transfers", "time_ms": 18.0},
+        {"rank": 2, "cause": "waits for other ranks", "time_ms": 9.0},
+        {"rank": 3, "cause": "transfers", "time_ms": 40.0},
+    ]
+    (finding,) = found(hidden_ms=24.0, exposed_by_module=rows, collective_kinds=MATCHED, breakdown=parts)
     assert (finding.code, finding.bound, finding.place) == ("WL409", True, "Net_0/Layer_1")
     assert (finding.gain_ms, finding.gain_percent, finding.gain_low_ms) == (24.0, 24.0, 0.0)  # of the job's step
     assert [row.gain_ms for row in finding.rows] == [20.0, 4.0]
-    assert "cost up to 24 % of the step" in finding.title
+    of_job, _, of_rank = finding.title.partition("; ")
+    assert of_job.endswith("cost up to 24 % of the job's step, on the path over all ranks")
+    assert of_rank == "they are 18 % of rank 2's"
 
 
 def test_exposed_time_that_is_waiting_or_wins_nothing_is_no_finding() -> None:
@@ -184,7 +195,7 @@ def test_many_small_collectives_are_a_finding_and_a_few_or_large_ones_are_not() 
 
 
 def test_without_common_steps_there_are_no_findings() -> None:
-    assert find_in_job(tables(stragglers=[SLOW | {"cause": "GPU"}]), {}, None, lambda _: 1.0) == []
+    assert find_in_job(tables(stragglers=[SLOW | {"cause": "GPU"}]), {}, None, lambda _: 1.0, 0) == []
 
 
 def test_every_code_explains_how_its_gain_is_estimated_and_when_it_is_reported() -> None:
@@ -239,21 +250,32 @@ def test_what_is_slower_for_all_ranks_delays_no_others() -> None:
 
 def test_low_confidence_is_in_the_words_of_the_verdict() -> None:
     low = SLOW | {"cause": "unclear", "confidence": "low", "gain_low_ms": 0.0}
-    assert "without it 60.0 (51.6 to 100.0, estimated, low confidence)" in verdict(low)
+    assert verdict(low) == (
+        "Rank 2 is 45.0 ms slower per step since step 7; the cause is unclear (most in aten::mm). It is not certain that "
+        "this delays the job: a step takes 100.0 ms, without it 51.6 to 100.0 ms (estimated, low confidence); 60.0 ms "
+        "before."
+    )
     assert "hidden by other work (estimated, low confidence)" in verdict(low | {"gain_ms": 0.0})
     assert said(low).certainty == ESTIMATED
 
 
 def test_the_verdict_without_a_cost_or_a_straggler() -> None:
     assert said() == ("4 ranks, 100.0 ms a step; no rank delays the others (simulated).", SIMULATED)
-    assert verdict(SLOW | {"cause": "host", "gain_ms": 0.0, "note": "its GPU computes 3.0 times as long"}) == (
-        "Rank 2 is 45.0 ms slower per step since step 7 (its GPU computes 3.0 times as long), but the delay is hidden "
-        "by other work (simulated). A step takes 100.0 ms; cause: host (aten::mm)."
+    assert verdict(
+        SLOW | {"cause": "host", "gain_ms": 0.0, "gain_low_ms": 0.0, "note": "its GPU computes 3.0 times as long"}
+    ) == (
+        "Rank 2 is 45.0 ms slower per step since step 7 (its GPU computes 3.0 times as long); cause: host (aten::mm). "
+        "The delay is hidden by other work (simulated). A step takes 100.0 ms."
     )
     late = SLOW | {"cause": "host", "place": BEFORE_FIRST_STEP, "since_step": 1, "note": "its step begins late"}
     assert verdict(late, steps={1: 100.0}) == (
         "Rank 2 delays 3 ranks: its step begins late; cause: host. "
         "A step takes 100.0 ms, without it 60.0 (51.6 to 68.4, simulated)."
+    )
+    unsure = late | {"gain_ms": 0.5, "gain_low_ms": 0.0, "gain_high_ms": 3.1}
+    assert verdict(unsure, steps={1: 100.0}) == (
+        "Rank 2: its step begins late; cause: host. It is not certain that this delays the job: a step takes 100.0 ms, "
+        "without it 96.9 to 100.0 ms (simulated)."
     )
 
 

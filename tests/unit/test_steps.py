@@ -190,7 +190,7 @@ def test_marks_that_hold_next_to_nothing_of_the_run_are_no_steps(opened: Opened,
     assert answer.clock is not None
     assert (answer.clock.whole, answer.clock.step_ms > 2500) == ("run", True)
     assert answer.bound == "Host-bound"
-    assert sum(part.percent for part in answer.parts if part.part == "GPU busy") < 1
+    assert sum(part.percent for part in answer.parts if part.part == "computation") < 1
     assert not any("ProfilerStep" in part.cause for part in answer.parts)
 
 

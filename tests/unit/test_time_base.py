@@ -9,8 +9,8 @@ import pytest
 import warplens
 from finding_traces import ALL_REDUCE, GEMM, by_code, step_marks
 from support import Opened, kernel, launch, op
+from warplens.cli.traces.advise import advice_text
 from warplens.model.time_base import time_base
-from warplens.outputs.advice_text import AdviceScope, render_advice
 from warplens.outputs.summary import render_summary
 
 STEPS, LENGTH, COMPUTING, EXCHANGING, WAITING = 4, 1000, 500, 250, 250
@@ -56,7 +56,7 @@ def test_without_steps_the_whole_trace_is_the_base(opened: Opened) -> None:
     profile = opened(stepping(marked=False))
     measures = {row["measure"]: row for row in profile.table("timeline").to_dicts() if row["device"] == "all"}
     assert " of a run of 13.2 to 13.8 ms (estimated)." in profile.verdict()
-    assert profile.shares_of() == f"the whole trace on the GPU: {measures['total']['time_ms']:.2f} ms"
+    assert time_base(profile.table("steps"), profile.table("timeline")).whole_ms == measures["total"]["time_ms"]
 
 
 def test_the_shares_of_the_base_add_up_to_all_of_it(opened: Opened) -> None:
@@ -68,17 +68,16 @@ def test_the_shares_of_the_base_add_up_to_all_of_it(opened: Opened) -> None:
 
 
 def test_the_base_is_said_once_in_each_output(opened: Opened) -> None:
+    """It is the clock of the Answer: no other step's time is named."""
     profile = opened(stepping())
-    said = "a step on the GPU: 1.000 ms, the mean of 3"
-    assert profile.shares_of() == said
-    scope = AdviceScope(profile.verdict(), per_step=True, min_gain_percent=1, shares_of=profile.shares_of())
-    gains = [finding.gain for finding in profile.answer().findings]
-    for findings, won in ((profile.findings(), gains), ([], [])):
-        advice = " ".join(text for text, _ in render_advice(findings, won, scope, width=200).lines)
-        assert advice.count(f"Shares are of {said}.") == 1
+    clock = profile.clock
+    assert clock is not None
+    advice = " ".join(text for text, _ in advice_text(profile, 200).lines)
+    assert advice.count(f"Gains are of one step: {clock.text}.") == 1
+    assert "Shares are of" not in advice
     assert sum("where one step goes" in text for text in summary(profile)) == 1
 
 
 def test_without_gpu_work_no_base_is_named(opened: Opened) -> None:
     profile = opened([op("aten::mm", 0, 5)])
-    assert profile.shares_of() == ""
+    assert "Gains are of" not in " ".join(text for text, _ in advice_text(profile, 200).lines)

@@ -14,6 +14,7 @@ from finding_traces import ALL_REDUCE, GEMM
 from support import SHARED, Opened, annotation, kernel, launch, op
 from warplens.advice.limits import at_most_ms, limits
 from warplens.advice.thresholds import LIMIT_PERCENT, LIMIT_SHARE
+from warplens.advice.verdict import Verdict
 from warplens.advice.verdict import verdict as verdict_of
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.simulating import simulate
@@ -51,7 +52,7 @@ def test_where_the_gpu_waits_for_the_host_the_step_is_host_bound(opened: Opened)
     verdict = opened(repeated(host=10_000, gpu=2000)).verdict()
     assert verdict == (
         "Host-bound: unrecorded work of the host takes 8.0 ms. "
-        "Removing all host time would save up to 8.0 of 10.0 ms a step (simulated)."
+        "Removing all host time would save up to 8.0 ms (simulated) of 10.0 ms a step (measured)."
     )
 
 
@@ -67,15 +68,17 @@ def test_host_time_without_a_name_is_said_where_it_is_large(opened: Opened) -> N
 def test_a_busy_gpu_does_not_make_a_step_gpu_bound_that_the_host_limits(opened: Opened) -> None:
     """The GPU is busy 62 % of the time, and a faster one wins nothing; its work is the first row of the table."""
     verdict = opened(repeated(host=10_000, gpu=6200)).verdict()
-    named = "GEMM takes 6.2 ms, unrecorded work of the host 3.8 ms"
-    assert verdict.startswith(f"Host-bound: {named}. Removing all host time would save up to 3.8 of 10.0 ms")
+    named = "GEMM takes 6.2 ms and unrecorded work of the host 3.8 ms"
+    assert verdict.startswith(
+        f"Host-bound: {named}. Removing all host time would save up to 3.8 ms (simulated) of 10.0 ms"
+    )
 
 
 def test_where_the_host_runs_ahead_the_step_is_gpu_bound(opened: Opened) -> None:
     verdict = opened(repeated(host=2000, gpu=10_000)).verdict()
     assert (
-        verdict
-        == "GPU-bound. GEMM takes 10.0 of 10.0 ms a step (simulated); removing all host time would save nothing."
+        verdict == "GPU-bound. GEMM takes 10.0 of 10.0 ms a step (measured); removing all host time would save "
+        "nothing (simulated)."
     )
 
 
@@ -90,7 +93,7 @@ def test_communication_that_the_step_waits_for_is_the_limit(opened: Opened) -> N
     verdict = opened(repeated(host=2000, gpu=10_000, name=ALL_REDUCE)).verdict()
     assert verdict == (
         "Communication-bound: exposed communication takes 10.0 ms. "
-        "Removing all communication would save up to 8.0 of 10.0 ms a step (simulated)."
+        "Removing all communication would save up to 8.0 ms (simulated) of 10.0 ms a step (measured)."
     )
 
 
@@ -101,7 +104,7 @@ def test_where_host_and_gpu_take_equally_long_neither_alone_wins(opened: Opened)
 
 def test_a_long_trace_without_steps_is_in_seconds(opened: Opened) -> None:
     events = [event for event in repeated(host=100_000, gpu=2000) if event["cat"] != "user_annotation"]
-    assert " of 1.90 s of the run (simulated)." in opened(events).verdict()
+    assert " s (simulated) of 1.90 s of the run (measured)" in opened(events).verdict()
 
 
 @pytest.mark.parametrize(
@@ -130,7 +133,8 @@ def test_a_launch_that_waits_for_room_behind_unrecorded_work_is_the_gpus_time(op
         events.append(kernel(GEMM, 20_000 + 5000 * step, 4999, step + 1))
     verdict = opened([kernel(GEMM, 15_000, 4999), *events]).verdict()
     assert (
-        verdict == "GPU-bound. GEMM takes 5.0 of 5.0 ms a step (simulated); removing all host time would save nothing."
+        verdict == "GPU-bound. GEMM takes 5.0 of 5.0 ms a step (measured); removing all host time would save "
+        "nothing (simulated)."
     )
 
 
@@ -139,11 +143,13 @@ def test_waits_for_work_from_before_the_recording_are_named_and_limit_nothing(op
     launches = [launch(10 * number, 5, number + 1) for number in range(20)]
     kernels = [kernel(GEMM, 5000 + 1001 * number, 1000, number + 1) for number in range(20)]
     assert opened([*launches, *kernels]).verdict() == (
-        "GPU-bound. GEMM takes 20.0 of 25.0 ms of the run (simulated); removing all host time would save nothing."
+        "GPU-bound. GEMM takes 20.0 of 25.0 ms of the run (measured); removing all host time would save "
+        "up to 0.05 ms (simulated)."
     )
     late = [{**event, "ts": event["ts"] + 45_000} for event in kernels]
     assert opened([*launches, *late]).verdict() == (
-        "Mostly waiting. 50.0 of 70.0 ms of the run (simulated) are waits for work from before the recording."
+        "Mostly waiting. 50.0 ms (simulated) of 70.0 ms of the run (measured) are waits for work from "
+        "before the recording."
     )
 
 
@@ -183,7 +189,7 @@ def test_the_small_gpt_is_host_bound_and_the_large_one_and_graphs_are_gpu_bound(
 def test_the_verdict_names_the_given_step_time(opened: Opened) -> None:
     """Also where the GPU is the limit, and no host makes the simulated step take that long."""
     verdict = opened(repeated(host=2000, gpu=10_000), step_ms=9.7).verdict()
-    assert verdict.startswith("GPU-bound. GEMM takes 9.7 of 9.7 ms a step (simulated)")
+    assert verdict.startswith("GPU-bound. GEMM takes 9.7 of 9.7 ms a step (measured)")
 
 
 def step_line(profile: warplens.Profile) -> str:
@@ -214,7 +220,7 @@ def test_the_step_of_a_bundle_is_the_measured_one(opened: Opened) -> None:
     meta = msgspec.structs.replace(trace.meta, plain_step_ns=8.5e6)
     profile = warplens.Profile(replace(trace, meta=meta))
     assert step_line(profile) == "step      8.5 ms (measured) · 10.0 ms recorded · 5 steps"
-    assert "8.5 ms a step (simulated)" in profile.verdict()
+    assert "8.5 ms a step (measured)" in profile.verdict()
 
 
 def test_where_recording_costs_nothing_or_nothing_is_known_the_step_is_as_recorded(opened: Opened) -> None:
@@ -242,17 +248,18 @@ def test_a_step_time_that_no_cost_of_recording_explains_is_said_to_be_unused(ope
     [
         ("gpu", Part("exposed copies", "memcpy HtoD", 60, 60), "GPU-bound. Exposed memcpy HtoD takes 60.0 of 100.0 ms"),
         ("gpu", Part("after the last kernel", "synchronisation", 60, 60),
-         "GPU-bound. Synchronisation after the last kernel takes 60.0 of 100.0 ms a step (simulated), GEMM 25.0 ms; "),
+         "GPU-bound. Waiting in synchronising calls after the last kernel takes 60.0 ms (simulated) of 100.0 ms a step "
+         "(measured) and GEMM 25.0 ms; "),
         ("host", Part("GPU idle", "launch latency", 60, 60), "Host-bound: launch latency takes 60.0 ms. "),
         ("host", Part("exposed communication", "Communication", 60, 60),
-         "Host-bound: exposed communication takes 60.0 ms, forward (a.py:1 f) 15.0 ms. "),
+         "Host-bound: exposed communication takes 60.0 ms and forward (a.py:1 f) 15.0 ms. "),
         ("communication", Part("GPU idle", "not recorded", 60, 60),
          "Communication-bound: idle time of unrecorded cause takes 60.0 ms. "),
     ],
 )  # fmt: skip
 def test_the_part_that_the_verdict_names_is_the_first_row_of_the_table(limiting: str, first: Part, text: str) -> None:
     clock = Clock(100.0, 100.0, 100.0, "measured", 120.0)
-    parts = [Part("GPU busy", "GEMM", 25, 25), Part("GPU idle", "host: forward", 15, 15, "a.py:1 f"), first]
+    parts = [Part("computation", "GEMM", 25, 25), Part("GPU idle", "host: forward", 15, 15, "a.py:1 f"), first]
     parts = [replace(part, low_ms=part.time_ms, high_ms=part.time_ms) for part in parts]
     bounds = saving(**{limiting: 50.0})
     said = verdict_of(clock, parts, bounds, at_most_ms(clock, bounds), ())
@@ -265,5 +272,68 @@ def test_every_limit_of_a_mixed_step_is_said_with_what_it_saves() -> None:
     said = verdict_of(
         clock, [Part("exposed communication", "Communication", 60, 60)], bounds, at_most_ms(clock, bounds), ()
     )
-    assert said.text.endswith("Removing all communication would save up to 50.0 of 100.0 ms a step (simulated), "
-                              "all host time up to 40.0 ms.")  # fmt: skip
+    assert said.text.endswith("Removing all communication would save up to 50.0 ms (simulated) of 100.0 ms a step "
+                              "(measured), and all host time up to 40.0 ms.")  # fmt: skip
+
+
+def said_of(first: Part, bounds: StepBounds, *quality: str, clock: Clock | None = None) -> Verdict:
+    """Of a step of 100 ms with 25 ms of GEMM and this part."""
+    clock = clock or Clock(100.0, 100.0, 100.0, "measured", 120.0)
+    parts = [
+        replace(part, low_ms=part.time_ms, high_ms=part.time_ms) for part in (first, Part("computation", "GEMM", 25, 25))
+    ]
+    return verdict_of(clock, parts, bounds, at_most_ms(clock, bounds), quality)
+
+
+def test_a_host_of_which_most_is_not_recorded_limits_nothing_for_certain() -> None:
+    nameless, bounds = Part("GPU idle", "host: not recorded", 60, 60), saving(host=60)
+    said = said_of(nameless, bounds)
+    assert (said.certainty, said.bound) == ("cannot tell", "")
+    assert said.text == (
+        "Cannot tell what limits it: what the host does in 60.0 ms (simulated) of 100.0 ms a step (measured) is not "
+        "recorded. Record ranges around what it does (jax.profiler.TraceAnnotation, NVTX, ROCTX)."
+    )
+    assert "python_tracer_level" in said_of(nameless, bounds, "no_python_tracer").text
+    with_calls = said_of(nameless, bounds, "no_stacks").text
+    assert with_calls.startswith("Host-bound: unrecorded work of the host takes 60.0 ms. ")
+    assert said_of(replace(nameless, time_ms=45, percent=45), bounds).bound == "Host-bound"
+
+
+def test_a_gpu_that_saves_less_than_the_host_is_not_called_the_limit() -> None:
+    pauses = Part("after the last kernel", "synchronisation", 60, 60)
+    said = said_of(pauses, saving(gpu=40)._replace(fast_host_ms=45.0))
+    assert (said.certainty, said.bound) == ("cannot tell", "Close: GPU and host")
+    assert said.text == (
+        "Cannot tell whether the GPU or the host is the limit. A faster GPU would save up to 40.0 ms and a faster host "
+        "up to 55.0 ms (simulated) of 100.0 ms a step (measured)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        (Part("GPU idle", "host: ops", 60, 60, "aten::mm"), "ops (aten::mm) take 60.0 ms"),
+        (Part("GPU idle", "host: runtime calls", 60, 60), "runtime calls take 60.0 ms"),
+        (Part("computation", "Memory Ops", 60, 60), "Memory Ops take 60.0 ms"),
+        (Part("computation", "Loss", 60, 60), "Loss takes 60.0 ms"),
+        (Part("before the first launch", "earlier work", 40, 40),
+         "waiting for work from before the recording takes 40.0 ms"),
+    ],
+)  # fmt: skip
+def test_verbs_agree_with_the_parts_that_they_are_of(part: Part, text: str) -> None:
+    assert f": {text}" in said_of(part, saving(host=50)).text
+
+
+def test_a_word_of_certainty_is_that_of_the_number_before_it() -> None:
+    measured, estimated = (
+        Clock(100.0, low, 104.0, source, 120.0) for low, source in ((100.0, "measured"), (96.0, "estimated"))
+    )
+    gemm, of_gpu = Part("computation", "Optimizer", 60, 60), saving(gpu=60, host=5)
+    assert said_of(gemm, of_gpu, clock=replace(measured, high_ms=100.0)).text == (
+        "GPU-bound. Optimizer takes 60.0 of 100.0 ms a step (measured); removing all host time would save up to 5.0 ms "
+        "(simulated)."
+    )
+    assert said_of(gemm, of_gpu, clock=estimated).text == (
+        "GPU-bound. Optimizer takes 60.0 of 100.0 ms a step (96.0 to 104.0, estimated); removing all host time would "
+        "save up to 9.0 ms."
+    )

@@ -54,6 +54,19 @@ def test_rows_have_the_plain_step_each_change_and_all_together(opened: Opened) -
     )
 
 
+@pytest.mark.parametrize("factor", [0.0, 0.5, 0.99])
+def test_a_faster_host_never_loses_and_a_slower_one_never_wins(opened: Opened, factor: float) -> None:
+    """Whatever the model's error: 2.5 % of the step are more than many a change wins."""
+    profile = opened(host_bound())
+    faster, slower = (StepChange("host", (ScaleHost(of),)) for of in (factor, 2 - factor))
+    plain, fast = rows(profile, faster)
+    (_, slow) = rows(profile, slower)
+    assert 0 <= fast["low_ms"] <= fast["gain_ms"] <= fast["high_ms"]
+    assert fast["step_high_ms"] <= plain["step_high_ms"]
+    assert slow["low_ms"] <= slow["gain_ms"] <= slow["high_ms"] <= 0
+    assert slow["step_low_ms"] >= plain["step_low_ms"]
+
+
 def test_the_last_kernel_counts_even_where_the_host_is_the_limit(opened: Opened) -> None:
     profile = opened(host_bound())
     assert rows(profile, scaling(profile.table, "category=Memory*", 0.0))[1]["gain_ms"] == pytest.approx(

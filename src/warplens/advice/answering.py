@@ -11,6 +11,7 @@ from warplens.advice.serving_verdict import serving_sentence
 from warplens.advice.top_kernels import top_kernels
 from warplens.advice.verdict import verdict
 from warplens.analyses.graph.bounds import StepBounds
+from warplens.analyses.graph.breakdown import EXPOSED_COMMUNICATION
 from warplens.analyses.graph.host_work import NO_NAME
 from warplens.model.answer import CANNOT_TELL, SIMULATED, Answer, Part, Saving
 from warplens.model.clock import ESTIMATED, RECORDED, Clock
@@ -20,6 +21,7 @@ from warplens.model.table import Table
 
 NO_SHAPES: Final = ("no_shapes", "no_op_shapes")
 IDLE_PERCENT: Final = 10.0
+EXPOSED_PERCENT: Final = 10.0
 NAMELESS_PERCENT: Final = 10.0
 """Of the step: as much host time without a name is said."""
 
@@ -34,12 +36,14 @@ def answer_of_trace(
     tables: Mapping[str, Table],
     first: str = "",
     captured: float = 0.0,
+    ranks: int = 1,
 ) -> Answer:
     """`first`: what stands before everything else, as why memory ran out; `captured`: the share of the recording in
-    which graphs are captured."""
+    which graphs are captured; `ranks`: of the job that it is a rank of."""
     quality = tables["quality"].frame
     warnings, quiet = notes_of(tables["quality"])
-    notes = [*_without_name(parts, quality["code"].to_list()), *quiet]
+    one_rank = _of_one_rank(parts) if ranks > 1 else []
+    notes = [*one_rank, *_without_name(parts, quality["code"].to_list()), *quiet]
     saved = at_most_ms(clock, bounds) if clock is not None and bounds is not None else {}
     said = verdict(clock, parts, bounds, saved, quality["code"].to_list(), captured, bool(len(tables["timeline"])))
     sure = ESTIMATED if clock is not None and clock.source == ESTIMATED else SIMULATED
@@ -60,6 +64,15 @@ def answer_of_trace(
         limits=tuple(notes),
         next=tuple(f"warplens {command}" for command in _commands(quote(source), clock, parts, findings, tables)),
     )
+
+
+def _of_one_rank(parts: Sequence[Part]) -> list[str]:
+    """A rank's own trace does not show when the others began a collective."""
+    percent = sum(part.percent for part in parts if part.part == EXPOSED_COMMUNICATION)
+    if percent < EXPOSED_PERCENT:
+        return []
+    what = f"exposed communication, {percent:.0f} % of the step, is transfers and waits for other ranks"
+    return [f"{what}; one rank does not show how much of each: record every rank, and open their folder"]
 
 
 def _without_name(parts: Sequence[Part], codes: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ import polars as pl
 from warplens.analyses.diff.noise import noise_us, sample_variance
 from warplens.analyses.diff.summary import span_us
 from warplens.model.answer import CANNOT_TELL
-from warplens.model.clock import ESTIMATED, MEASURED, WIDE, Clock
+from warplens.model.clock import ESTIMATED, MEASURED, RECORDED, WIDE, Clock
 from warplens.model.diff_rows import MeasureDiff
 from warplens.model.table import Table
 
@@ -25,13 +25,14 @@ OTHERWISE: Final = 1.1
 """The recorded times are named where their ratio differs from that of the unprofiled ones by so much."""
 MOST_OF_IT: Final = 0.5
 """Of the recorded step: what is simulated has to be at least that long."""
+CORRECTED: Final = "corrected"
+"""Times less what recording cost: estimates."""
 STEP, BUSY, HOST, TOTAL = "step", "busy", "host", "total"
-ESTIMATES: Final = "these estimates"
 LEAST_MS: Final = 1e-6
 """Times are recorded in ns."""
 
 Clocks = tuple[Clock, Clock]
-"""Of A and of B: unprofiled steps that are measured, given or estimated."""
+"""Of A and of B, as the reports of both have them."""
 
 
 class Ratio(NamedTuple):
@@ -97,6 +98,10 @@ class StepChange(NamedTuple):
     certainty: str = MEASURED
     undecided: str = ""
     """The unprofiled steps, where their intervals leave open which is longer; the rest is of recorded steps then."""
+    whole: str = "step"
+    """What is compared: step, iteration or run."""
+    is_recorded: bool = True
+    """As recorded; else without the profiler."""
 
     @property
     def delta_us(self) -> float:
@@ -122,45 +127,62 @@ def step_change(
     runs: tuple[int, int] | None,
     *,
     per_step: bool,
+    is_corrected: bool = False,
 ) -> StepChange:
     """On the clock of the unprofiled step where both have one; else as recorded: the step, or the whole trace.
 
-    `runs` are the steps that the measures are means of.
+    `runs` are the steps that the measures are means of. With clocks a step takes what the report of its trace says.
     """
     marked = measures[STEP] if per_step and STEP in measures else measures[TOTAL]
     name = STEP if per_step else TOTAL
-    span = f"{span_us(marked.a_us, marked.b_us)} {'per recorded step' if per_step else 'as recorded'}"
-    recorded = _change(steps, (marked.a_us, marked.b_us), span, marked, name, runs)
-    if clocks is None or not _are_of_whole_steps(clocks, marked) or _differ_without_evidence(clocks, measures):
+    if clocks is None or not _are_of_whole_steps(clocks, marked):
+        made = CORRECTED if is_corrected else RECORDED
+        span = f"{span_us(marked.a_us, marked.b_us)} {f'per {made} step' if per_step else f'on the GPU, as {made}'}"
+        change = _change(steps, (marked.a_us, marked.b_us), span, marked, name, runs)
+        return change._replace(span=f"{span} (estimated)", certainty=ESTIMATED) if is_corrected else change
+    recorded = _as_recorded(clocks, _change(steps, _us(clocks, recorded=True), "", marked, name, runs), marked)
+    is_recorded = any(clock.source == RECORDED for clock in clocks)
+    if is_recorded or _differ_without_evidence(clocks, measures):
         return recorded
-    a_us, b_us = (1e3 * clock.step_ms for clock in clocks)
+    a_us, b_us = _us(clocks, recorded=False)
     # What limits the unprofiled step is what varies with it: the GPU's work, or the step with the host in it.
     limits = {_nearest(measures, side, us) for side, us in (("a", a_us), ("b", b_us))}
     name = max(limits, key=lambda each: _noise_share(measures[each]) or 0.0)
-    differs = abs(log(b_us / a_us) - log(max(marked.b_us, 1e-9) / max(marked.a_us, 1e-9))) > log(OTHERWISE)
-    more = f"; {span_us(marked.a_us, marked.b_us)} recorded in {recorded.seen_in}" if differs else ""
-    source = ESTIMATED if _are_estimated(clocks) else MEASURED
-    span = f"{_span(clocks)} per unprofiled {clocks[0].whole} ({source}{more})"
-    change = _change(steps, (a_us, b_us), span, measures[name], name, runs)
-    if source == MEASURED:
+    differs = abs(log(b_us / a_us) - log(max(recorded.b_us, 1e-9) / max(recorded.a_us, 1e-9))) > log(OTHERWISE)
+    more = f"{amounts(clocks, recorded=True)} recorded" if differs else ""
+    change = _change(steps, (a_us, b_us), _span(clocks, more), measures[name], name, runs)
+    change = change._replace(whole=recorded.whole, is_recorded=False)
+    estimates = sum(clock.source == ESTIMATED for clock in clocks)
+    if not estimates:
         return change
     compared = ratio_of(*clocks)
     if not compared.is_decided and recorded.is_shown and recorded.ratio >= SAME:
-        return recorded._replace(certainty=CANNOT_TELL, undecided=f"{_span(clocks)} (estimated)")
+        return recorded._replace(certainty=CANNOT_TELL, undecided=_undecided(clocks))
     change = change._replace(compared=compared, certainty=ESTIMATED, is_shown=change.is_shown and compared.is_decided)
     if change.is_shown or 100 * compared.share < (change.unseen_percent or 0.0):
         return change
-    return change._replace(unseen_percent=100 * compared.share, seen_in=ESTIMATES)
+    seen_in = "these estimates" if estimates > 1 else "this estimate"
+    return change._replace(unseen_percent=100 * compared.share, seen_in=seen_in)
 
 
-def change_of_steps(a_ms: Sequence[float], b_ms: Sequence[float], clock: str) -> StepChange:
-    """Of the lengths of steps that two runs recorded: their medians."""
+def _as_recorded(clocks: Clocks, change: StepChange, marked: MeasureDiff) -> StepChange:
+    """The recorded steps of both reports; they show no difference that the steps of the tables do not show."""
+    whole = _whole(clocks)
+    is_shown = change.is_shown and (change.is_apart or not marked.within_noise)
+    unseen = change.unseen_percent
+    if unseen is not None and not is_shown:
+        unseen = max(unseen, 200 * abs(change.delta_us) / max(change.a_us + change.b_us, 1e-9))
+    span = f"{amounts(clocks, recorded=True)} per recorded {whole}"
+    return change._replace(span=span, whole=whole, is_shown=is_shown, unseen_percent=unseen)
+
+
+def change_of_steps(a_ms: Sequence[float], b_ms: Sequence[float], span: str) -> StepChange:
+    """Of the lengths of steps that two runs recorded: their medians, which `span` names."""
     a, b = (np.array(lengths) * 1e3 for lengths in (a_ms, b_ms))
     noise = float(noise_us([sample_variance(a)], [sample_variance(b)], len(a), len(b))[0])
     mean = (a.mean() + b.mean()) / 2
     share = None if np.isnan(noise) or not mean else noise / mean
     medians = (float(np.median(a)), float(np.median(b)))
-    span = f"{span_us(*medians)} {clock}".rstrip()
     return _judged(medians, span, share, STEP, (a.tolist(), b.tolist()), (len(a), len(b)))
 
 
@@ -186,18 +208,56 @@ def _judged(
     is_shown = share is None or abs(delta) > share * mean or is_apart
     ratio = max(b_us, 1e3 * LEAST_MS) / max(a_us, 1e3 * LEAST_MS)
     unseen = None if share is None else 100 * share
-    seen_in = f"{runs[0]} and {runs[1]} steps" if runs else "these steps"
+    seen_in = counted_steps(runs) if runs else "these steps"
     return StepChange(a_us, b_us, span, Ratio(ratio, ratio, ratio), is_shown, is_apart, name, unseen, seen_in)
 
 
-def _are_estimated(clocks: Clocks) -> bool:
-    return any(clock.source == ESTIMATED for clock in clocks)
+def counted_steps(runs: tuple[int, int]) -> str:
+    """
+    >>> counted_steps((3, 2)), counted_steps((1, 1))
+    ('3 and 2 steps', 'one step each')
+    """
+    return "one step each" if runs == (1, 1) else f"{runs[0]} and {runs[1]} steps"
 
 
-def _span(clocks: Clocks) -> str:
-    """`75.9 → 49.7 ms`, or with the interval of each."""
-    if not _are_estimated(clocks):
-        return span_us(*(1e3 * clock.step_ms for clock in clocks))
+def _us(clocks: Clocks, *, recorded: bool) -> tuple[float, float]:
+    """Of both sides, as recorded or without the profiler."""
+    a, b = (1e3 * (clock.recorded_ms if recorded else clock.step_ms) for clock in clocks)
+    return a, b
+
+
+def _whole(clocks: Clocks) -> str:
+    return clocks[0].whole if clocks[0].whole == clocks[1].whole else "step"
+
+
+def amounts(clocks: Clocks, *, recorded: bool) -> str:
+    """`35.2 → 42.8 ms`, with the digits of the reports."""
+    times = zip(clocks, _us(clocks, recorded=recorded), strict=True)
+    a, b = (clock.of_step(us / 1e3).rpartition(" ") for clock, us in times)
+    return f"{a[0]}{'' if a[2] == b[2] else f' {a[2]}'} → {b[0]} {b[2]}"
+
+
+def _span(clocks: Clocks, more: str) -> str:
+    """`75.9 → 49.7 ms per unprofiled step (measured)`; a word for each side where theirs differ."""
+    step = f"per unprofiled {_whole(clocks)}"
+    if len({clock.certainty for clock in clocks}) > 1:
+        return f"{_with_words(clocks)} {step}{f' ({more})' if more else ''}"
+    return f"{_with_intervals(clocks)} {step} ({'; '.join(filter(None, (clocks[0].certainty, more)))})"
+
+
+def _undecided(clocks: Clocks) -> str:
+    if len({clock.certainty for clock in clocks}) > 1:
+        return _with_words(clocks)
+    return f"{_with_intervals(clocks)} ({clocks[0].certainty})"
+
+
+def _with_words(clocks: Clocks) -> str:
+    return " → ".join(clock.text for clock in clocks)
+
+
+def _with_intervals(clocks: Clocks) -> str:
+    if all(clock.sure == clock.known for clock in clocks):
+        return amounts(clocks, recorded=False)
     return " → ".join(
         clock.amount if clock.is_wide or clock.sure == clock.known else f"{clock.amount} ({clock.interval})"
         for clock in clocks
@@ -216,7 +276,7 @@ def _differ_without_evidence(clocks: Clocks, measures: Mapping[str, MeasureDiff]
     The estimate is of all steps, also of a last one that nothing ends and no table has.
     """
     rows = [measures[name] for name in (STEP, BUSY) if name in measures]
-    if not _are_estimated(clocks) or not all(row.within_noise for row in rows):
+    if all(clock.source != ESTIMATED for clock in clocks) or not all(row.within_noise for row in rows):
         return False
     a, b = clocks
     return abs(b.step_ms - a.step_ms) > max(_noise_share(row) or 0.0 for row in rows) * (a.step_ms + b.step_ms) / 2

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from warplens.advice.compared_steps import BUSY, HOST, SAME, Clocks, StepChange, step_change
+from warplens.advice.compared_steps import BUSY, CORRECTED, HOST, SAME, Clocks, StepChange, counted_steps, step_change
 from warplens.advice.verdict import Verdict
 from warplens.analyses.diff.summary import CATEGORY, IDLE, REST, TOTAL, span_us
 from warplens.analyses.work.modules import OPTIMIZER, OUTSIDE
 from warplens.analyses.workspace import NO_LAUNCH
-from warplens.model.clock import MEASURED
+from warplens.model.clock import RECORDED
 from warplens.model.diff_rows import (
     BOTH,
     ONLY_A,
@@ -46,6 +46,8 @@ MOST_TIMES: Final = 100
 """More than that says only that one of the two hardly has any."""
 NEAR: Final = 0.05
 """The GPU's span is the step where it differs by less than this share."""
+NEAR_CHANGE: Final = 0.2
+"""And where its change differs by less than this one."""
 UNEQUAL: Final = 1.1
 """FLOPs that differ by more than this factor are named: the runs do not do the same work, or not all of it."""
 EVERYTHING: Final = (100.0, 100.0)
@@ -73,12 +75,15 @@ class ComparisonFigures:
     clocks: Clocks | None = None
     runs: tuple[int, int] | None = None
     """Steps that times are means of; None where the steps were asked for."""
+    is_corrected: bool = False
 
     @cached_property
     def step(self) -> StepChange:
         """A step on the clock that both runs have; the whole traces where no steps are compared."""
         steps = self.tables["diff_steps"]
-        return step_change(self.measures, steps, self.clocks, self.runs, per_step=self.per_step)
+        return step_change(
+            self.measures, steps, self.clocks, self.runs, per_step=self.per_step, is_corrected=self.is_corrected
+        )
 
     @cached_property
     def summary(self) -> list[PartDiff]:
@@ -134,14 +139,16 @@ def comparison_verdict(
     per_step: bool,
     runs: tuple[int, int] | None,
     clocks: Clocks | None = None,
+    is_corrected: bool = False,
 ) -> Verdict:
     """A few sentences, the most important one first."""
-    figures = ComparisonFigures(tables, matched, per_step, clocks, runs)
+    figures = ComparisonFigures(tables, matched, per_step, clocks, runs, is_corrected)
     a, b = figures.total.a_us, figures.total.b_us
     if not a and not b:
-        return Verdict(_without_gpu(figures), MEASURED)
+        return Verdict(_without_gpu(figures, "Neither trace has GPU work"), figures.step.certainty)
     if not a or not b:
-        return Verdict(f"Only {'A' if a else 'B'} has GPU work, so only the host's time is compared.", MEASURED)
+        start = f"Only {'A' if a else 'B'} has GPU work, so the host's ops are compared"
+        return Verdict(_without_gpu(figures, start), figures.step.certainty)
     main = " ".join([*_main(figures), *_attention(figures)])
     text = " ".join([main, *_outliers(figures), *_new_and_gone(figures, main), *_matching(figures)])
     return Verdict(text, figures.step.certainty)
@@ -154,15 +161,15 @@ def _main(figures: ComparisonFigures) -> list[str]:
     same_way = step.delta_us * total.delta_us > 0
     if not step.is_shown:
         work = _notable(figures, figures.busy)
-        idle = f", {idle_text(figures)}" if work and not figures.clocks else ""
+        idle = f", {idle_text(figures)}" if work and step.is_recorded and not figures.idle.within_noise else ""
         parts = _work(figures, "But B's") if work else _beyond_noise(figures)
-        return [f"No difference in step time is shown: {step.span}{idle}; {step.unseen}.", *parts]
+        return [f"No difference in {step.whole} time is shown: {step.span}{idle}; {step.unseen}.", *parts]
     if step.ratio < SAME:
         return [f"B is as fast as A: {step.span}.", *_beyond_noise(figures)]
-    undecided = [f"Cannot tell which unprofiled step is longer: {step.undecided}."] if step.undecided else []
-    as_recorded = f"As recorded in {step.seen_in}, " if step.undecided else ""
+    undecided = [f"Cannot tell which unprofiled {step.whole} is longer: {step.undecided}."] if step.undecided else []
+    as_recorded = "As recorded, " if step.undecided else ""
     first = [*undecided, f"{as_recorded}B is {step.compared.text}: {step.span}.", *_sure(figures)]
-    if same_way and (not total.within_noise or step.is_apart):
+    if same_way and not total.within_noise:
         return [*first, *_part_on_gpu(figures), *_from(figures)]
     if figures.busy.delta_us * step.delta_us > 0 and _notable(figures, figures.busy):
         return [*first, *_work(figures, "B's")]
@@ -174,9 +181,10 @@ def _sure(figures: ComparisonFigures) -> list[str]:
     step = figures.step
     if step.is_apart and step.unseen_percent is not None and 100 * (step.ratio - 1) < step.unseen_percent:
         longer = "longer" if step.delta_us > 0 else "shorter"
+        hedge = ", by no more than their spread (~)" if figures.total.a_us and figures.total.within_noise else ""
         if step.varies == BUSY:
-            return [f"In every step of B the GPU works {longer} than in every step of A."]
-        return [f"Every step of B is {longer} than every step of A."]
+            return [f"In every step of B the GPU works {longer} than in every step of A{hedge}."]
+        return [f"Every step of B is {longer} than every step of A{hedge}."]
     unknown = figures.per_step and figures.runs is not None and step.unseen_percent is None
     return [f"{step.unseen[0].upper()}{step.unseen[1:]}."] if unknown else []
 
@@ -185,7 +193,11 @@ def _part_on_gpu(figures: ComparisonFigures) -> list[str]:
     """The GPU's recorded span of a step, which the parts add up to, where it is not the time compared."""
     step, total = figures.step, figures.total
     near = all(abs(ours - spans) <= NEAR * ours for ours, spans in ((step.a_us, total.a_us), (step.b_us, total.b_us)))
-    return [] if near else [f"On the GPU, as recorded: {span_us(total.a_us, total.b_us)}{figures.unit}."]
+    if near and abs(step.delta_us - total.delta_us) <= NEAR_CHANGE * abs(step.delta_us):
+        return []
+    made = CORRECTED if figures.is_corrected else RECORDED
+    counted = f" in {counted_steps(figures.runs)}" if figures.per_step and figures.runs else ""
+    return [f"On the GPU, as {made}{counted}: {span_us(total.a_us, total.b_us)}{figures.unit}."]
 
 
 def _work(figures: ComparisonFigures, whose: str) -> list[str]:
@@ -197,6 +209,8 @@ def _work(figures: ComparisonFigures, whose: str) -> list[str]:
     top = max(figures.parts(CATEGORY), key=lambda row: sign * row.delta_us)
     if sign * top.delta_us <= 0:
         return [main, f"No category is {_direction(sign)}: {OVERLAP}."]
+    if top.within_noise:
+        return [main]
     share = _percent(top.delta_us / busy.delta_us)
     return [main, f"{share} of it from {top.part}: {top.what_changed}.", *_layer(figures, sign)]
 
@@ -216,23 +230,31 @@ def _direction(change: float) -> str:
 
 
 def _from(figures: ComparisonFigures) -> list[str]:
-    """Where the change comes from: idle time, the kernels of a category, or how much of them overlaps."""
+    """Where the change comes from: idle time, the kernels of a category, or how much of them overlaps.
+
+    Only what is larger than the spread of the steps: what the table marks ~ may be chance.
+    """
     total, idle, busy = (row.delta_us for row in (figures.total, figures.idle, figures.busy))
     sign = 1 if total > 0 else -1
-    opposed = min(abs(idle), abs(busy)) >= figures.notable_us and idle * busy < 0
+    is_idle_sure = not figures.idle.within_noise and sign * idle > 0
+    opposed = _notable(figures, figures.idle) and _notable(figures, figures.busy) and idle * busy < 0
     split = [f"GPU work {_signed(busy)}, {idle_text(figures)}."] if opposed else []
-    categories = [part for part in figures.parts(CATEGORY) if sign * part.delta_us > 0]
+    changed = [part for part in figures.parts(CATEGORY) if not part.within_noise]
+    categories = [part for part in changed if sign * part.delta_us > 0]
     largest = max(sign * idle, *(sign * part.delta_us for part in categories), 0.0)
     if sign * figures.rest_us > largest:
         return [*split, f"{_percent(figures.rest_us / total)} of it from {REST}: {OVERLAP}."]
-    if not categories or sign * idle > sign * categories[0].delta_us:
-        return split or [f"{_percent(idle / total)} of it from {idle_text(figures)}{_events(figures)}."]
+    is_work_other = opposed and sign * busy < 0
+    if not categories or is_work_other or sign * idle > sign * categories[0].delta_us:
+        if split or not is_idle_sure:
+            return split or ["No part of it is shown to differ: each is within the spread of the steps."]
+        return [f"{_percent(idle / total)} of it from {idle_text(figures)}{_events(figures)}."]
     top = categories[0]
     of, whole = ("the change in GPU work", busy) if opposed else ("it", total)
     others = [_change(part) for part in categories[1:4] if _notable(figures, part)]
     against = [
         _change(part)
-        for part in figures.parts(CATEGORY)
+        for part in changed
         if sign * part.delta_us < 0 and part.status == BOTH and _notable(figures, part)
     ]
     also = [f"Also {listed(others)}."] if others else []
@@ -256,7 +278,7 @@ def _beyond_noise(figures: ComparisonFigures) -> list[str]:
     causes = [part for part in figures.parts(IDLE) if _notable(figures, part)][:1]
     texts = [f"{_change(part)} ({part.what_changed})" for part in categories]
     texts += [f"idle in {_change(part)}" for part in causes]
-    return [f"Beyond it: {listed(texts)}."] if texts else []
+    return [f"What changed: {listed(texts)}."] if texts else []
 
 
 def _notable(figures: ComparisonFigures, row: JudgedDiff) -> bool:
@@ -264,10 +286,11 @@ def _notable(figures: ComparisonFigures, row: JudgedDiff) -> bool:
 
 
 def idle_text(figures: ComparisonFigures) -> str:
-    """Idle time with the cause that changed most."""
+    """Idle time with the cause that changed most, of those that changed by more than the spread of the steps."""
     sign = 1 if figures.idle.delta_us > 0 else -1
-    causes = sorted(figures.parts(IDLE), key=lambda part: -sign * part.delta_us)
-    cause = f" ({causes[0].part} {span_us(causes[0].a_us, causes[0].b_us)})" if causes else ""
+    causes = [part for part in figures.parts(IDLE) if sign * part.delta_us > 0 and not part.within_noise]
+    most = max(causes, key=lambda part: sign * part.delta_us, default=None)
+    cause = f" ({most.part} {span_us(most.a_us, most.b_us)})" if most else ""
     return f"idle time {_signed(figures.idle.delta_us)}{cause}"
 
 
@@ -286,6 +309,8 @@ def _layer(figures: ComparisonFigures, sign: int) -> list[str]:
     change = sum(layer.delta_us for layer in layers)
     named = [layer for layer in layers if layer.layer not in (OUTSIDE, OPTIMIZER, NO_LAUNCH)]
     if len(named) < 2 or sign * change <= 0 or named[0].status != BOTH or named[0].delta_us / change < MOST:
+        return []
+    if named[0].within_noise:
         return []
     return [f"It is in {named[0].layer} ({span_us(named[0].a_us, named[0].b_us)})."]
 
@@ -367,9 +392,8 @@ def unequal_work(a_flop: float, b_flop: float) -> str:
     return f" {more} does {ratio:.2f}× the FLOPs of {less}." if ratio > UNEQUAL else ""
 
 
-def _without_gpu(figures: ComparisonFigures) -> str:
+def _without_gpu(figures: ComparisonFigures, start: str) -> str:
     host = figures.measures.get(HOST)
-    start = "Neither trace has GPU work"
     if host is None or not host.a_us or not host.b_us:
         return f"{start}."
     step = figures.step
@@ -403,20 +427,23 @@ def noise_line(tables: Mapping[str, Table], *, per_step: bool) -> str:
     """How much the steps of each run differ, and what that hides."""
     figures = ComparisonFigures(tables, EVERYTHING, per_step)
     total, host = figures.measures["total"], figures.measures.get("host")
-    if host is not None and not total.a_us and not total.b_us:
-        return f"differences up to {_time(host.noise_us or 0.0)} per step are marked ~"
-    if total.noise_us is None:
+    is_of_host = not total.a_us or not total.b_us
+    if is_of_host and host is not None and host.noise_us is not None:
+        return f"differences up to {_time(host.noise_us)} per step are marked ~"
+    if is_of_host or total.noise_us is None:
         return f"unknown: at least two {'' if per_step else 'marked '}steps are needed on both sides"
     spreads = [_spread([step.time_us for step in figures.steps(side)]) for side in "ab"]
-    text = f"step time varies ±{_time(spreads[0])} (A) and ±{_time(spreads[1])} (B)"
-    return f"{text}; ~: within the spread (step: {_time(total.noise_us)})"
+    text = f"a step's GPU span varies ±{_time(spreads[0])} (A) and ±{_time(spreads[1])} (B)"
+    return f"{text}; ~: within the spread (span: {_time(total.noise_us)})"
 
 
 def caveat(tables: Mapping[str, Table]) -> str:
     """A warning where the host's pace decides: a profiler slows the host, not the GPU; empty elsewhere."""
     figures = ComparisonFigures(tables, EVERYTHING, per_step=True)
     main = max(figures.parts(IDLE), key=lambda part: abs(part.delta_us), default=None)
-    if abs(figures.idle.delta_us) < figures.notable_us or main is None or main.part != HOST_BUSY:
+    if not figures.notable_us or abs(figures.idle.delta_us) < figures.notable_us:
+        return ""
+    if main is None or main.part != HOST_BUSY:
         return ""
     return "recording slows the host, most of all with stacks: without it there is less idle time"
 
@@ -424,6 +451,18 @@ def caveat(tables: Mapping[str, Table]) -> str:
 def _spread(times_us: Sequence[float]) -> float:
     complete = times_us[:-1] if len(times_us) > 2 else times_us
     return stdev(complete) if len(complete) > 1 else 0.0
+
+
+def gpu_time_sentence(a_us: float, b_us: float) -> str:
+    """Of all that was recorded: how often each ran what is not known.
+
+    >>> gpu_time_sentence(2000, 1000), gpu_time_sentence(2000, 2000), gpu_time_sentence(0, 10)
+    ("B's GPU time is 2.00× shorter: 2.00 → 1.00 ms in all. ", '', '')
+    """
+    if not a_us or not b_us or max(a_us, b_us) < SAME * min(a_us, b_us):
+        return ""
+    longer = "longer" if b_us > a_us else "shorter"
+    return f"B's GPU time is {max(a_us, b_us) / min(a_us, b_us):.2f}× {longer}: {span_us(a_us, b_us)} in all. "
 
 
 def tables_verdict(tables: Sequence[Table]) -> str:

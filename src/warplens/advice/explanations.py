@@ -165,7 +165,7 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "where the byte count is approximate). Usual causes: strided or gathered access, a reduction along the wrong "
         "dimension, or a kernel not made for the shape. The gain is bounded by the time above the roofline. Ops that "
         "would win less than {slow_memory_gain_percent:g} % of a step are excluded, and those whose limit is below "
-        "{least_memory_us:g} µs: they are limited by their start-up.",
+        "{least_memory_us:g} µs and that take less than {long_memory_us:g} µs: they are limited by their start-up.",
     ),
     "WL212": Explanation(
         "Recomputed activations",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +17,7 @@ from warplens.analyses.graph.host_code import HostCode
 from warplens.analyses.missing_data import TORCH
 from warplens.analyses.roofline.tables import ATTENTION_BACKWARD, ATTENTION_FORWARD
 from warplens.hardware import FusedAttention
+from warplens.model.answer import Part
 from warplens.model.edits import Edit
 from warplens.model.finding import Evidence, Finding
 from warplens.model.idle_causes import DEPENDENCY, KIND_OF_CAUSE, LAUNCHING, largest_cause
@@ -26,6 +27,8 @@ from warplens.model.targets import Target
 from warplens.model.time_base import TimeBase, time_base, whole_trace
 
 TAKING_TURNS = "GPUs taking turns"
+LITTLE: Final = 0.01
+"""Of the step: what the profiler cost less is not told apart."""
 FEW_ON_PURPOSE = ("Communication", "Memory Ops")
 """Kernels that use few blocks on purpose."""
 is_underfilled = (
@@ -109,6 +112,8 @@ class TraceFigures(msgspec.Struct, frozen=True, dict=True):
     """What limits the step, from its graph; None where it cannot be simulated."""
     host_code: HostCode | None = None
     """What of the step is host code that launches nothing; None where it is not recorded, or cannot be simulated."""
+    parts: Callable[[], Sequence[Part]] = tuple
+    """Where one step goes."""
     _findings: dict[Check, tuple[Finding, ...]] = msgspec.field(default_factory=dict)
 
     def findings_of(self, check: Check) -> tuple[Finding, ...]:
@@ -203,6 +208,13 @@ class TraceFigures(msgspec.Struct, frozen=True, dict=True):
     def per_step_text(self) -> str:
         """What a count is of, where that is a step."""
         return " per step" if self.has_steps else ""
+
+    @property
+    def recorded_text(self) -> str:
+        """Said of times of the host and of gaps, where the step without the profiler is another one."""
+        bounds = self.bounds
+        is_plain = bounds is None or abs(bounds.recorded_ms - bounds.plain_ms) <= LITTLE * bounds.plain_ms
+        return "" if is_plain else ", as recorded"
 
     @cached_property
     def first_step(self) -> int:

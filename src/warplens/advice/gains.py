@@ -87,12 +87,14 @@ def _bounded(finding: Finding, clock: Clock | None, at_most_ms: Mapping[str, flo
     step_ms = clock.step_ms if clock else 0.0
     if finding.saves_only_gpu_time and high_ms <= NOISE * step_ms:
         return replace(finding, gain_ms=0.0, gain_percent=0.0, gain_low_ms=0.0, gain_high_ms=0.0)
-    if finding.bound or finding.saves_only_gpu_time:
+    # Of an interval that lies above the limit nothing is left but the limit.
+    is_bound = finding.bound or finding.saves_only_gpu_time or finding.gain_low_ms > limit_ms
+    if is_bound:
         low_ms, gain_ms = 0.0, high_ms
     share = finding.gain_percent / finding.gain_ms if finding.gain_ms else 100 / step_ms if step_ms else 0.0
     return replace(
         finding,
-        bound=finding.bound or finding.saves_only_gpu_time,
+        bound=is_bound,
         expected_ms=min(limit_ms, finding.gain_ms),
         gain_ms=gain_ms,
         gain_percent=min(100.0, share * gain_ms),

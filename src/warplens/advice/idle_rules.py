@@ -22,7 +22,7 @@ from warplens.model.idle_causes import SHORT_GAPS, UNKNOWN
 from warplens.model.intervals import covered_until
 from warplens.model.records import records
 from warplens.model.targets import RangeTarget, RowsTarget, Target
-from warplens_run.base.units import format_count, format_short_ms, plural
+from warplens_run.base.units import format_count, format_ms, format_short_ms, plural
 
 MOST_PLACES: Final = 3
 LEAST_SHARE: Final = 5.0
@@ -85,8 +85,8 @@ def _gap_row(figures: TraceFigures, gaps: pl.DataFrame, place: str) -> Evidence:
     cause, activity, after = (gaps[name][longest] for name in ("cause", "host_activity", "after"))
     waited_ms = figures.gap_gain_ms(gaps)
     return Evidence(
-        f"gap of up to {gaps['gap_us'][longest] / 1e3:.2f} ms",
-        detail=f"{cause}: {activity}, before {after}",
+        f"gap of up to {gaps['gap_us'][longest] / 1e3:.2f} ms{figures.recorded_text}",
+        detail=f"{cause}: {place_text(activity)}, before {after}",
         count=len(gaps),
         time_ms=waited_ms,
         gain_ms=waited_ms,
@@ -245,7 +245,8 @@ def _host_bound(figures: TraceFigures) -> str:
 def launch_rate(figures: TraceFigures) -> str:
     rate = figures.launches / figures.measures["total"]
     events = "launches" if figures.has_launches else "GPU events"
-    return f"{rate:.{0 if rate >= 1 else 2}f} {events} per ms, one every {1e3 / max(rate, 1e-9):.1f} µs"
+    every_us = 1e3 / max(rate, 1e-9)
+    return f"{rate:.{0 if rate >= 1 else 2}f} {events} per ms, one every {every_us:.1f} µs{figures.recorded_text}"
 
 
 def _short(figures: TraceFigures) -> pl.DataFrame:
@@ -279,7 +280,7 @@ def long_stalls(figures: TraceFigures) -> Iterator[Finding]:
         title=f"the GPU waits over 1 ms in {plural(len(gaps), 'gap')} with the host in one place",
         gaps=gaps,
         gain_ms=figures.gap_gain_ms(gaps),
-        evidence=f"longest {longest_us / 1e3:.1f} ms, before {after}",
+        evidence=f"longest {longest_us / 1e3:.1f} ms, before {after}{figures.recorded_text}",
     )
 
 
@@ -395,7 +396,8 @@ def host_code(figures: TraceFigures) -> Iterator[Finding]:
     rows = [
         Evidence(
             each.place,
-            detail=f"up to {(each.longest_ns[1] - each.longest_ns[0]) / 1e6:.2f} ms without a launch, as recorded",
+            detail=f"up to {format_ms((each.longest_ns[1] - each.longest_ns[0]) / 1e6)} without a launch"
+            f"{figures.recorded_text}",
             count=each.times,
             time_ms=each.time_ms,
             gain_ms=share * each.time_ms,
@@ -424,4 +426,6 @@ def _gaps_of_kind(figures: TraceFigures, code: str, kind: str, *, title: str) ->
     gaps = gaps_of(figures, kind)
     gain_ms = figures.gap_gain_ms(gaps)
     if figures.share_of_time(gain_ms) >= THRESHOLDS.cause_percent:
-        yield _gap_finding(figures, code, title=title, gaps=gaps, gain_ms=gain_ms, evidence=_counted(gaps))
+        yield _gap_finding(
+            figures, code, title=title, gaps=gaps, gain_ms=gain_ms, evidence=f"{_counted(gaps)}{figures.recorded_text}"
+        )

@@ -16,6 +16,7 @@ from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.model.targets import RowTarget
+from warplens.ranks.step_parts import TRANSFER
 from warplens_run.base.units import ranges
 
 JobCheck = Callable[["JobFigures"], Iterator[Finding]]
@@ -77,6 +78,13 @@ class ExposedRow(TableRow, frozen=True):
         return self.exposed_ms - self.wait_ms
 
 
+class PartRow(TableRow, frozen=True):
+    table: ClassVar[str] = "breakdown"
+    rank: int
+    cause: str
+    time_ms: float
+
+
 class KindRow(TableRow, frozen=True):
     table: ClassVar[str] = "collective_kinds"
     kind: str
@@ -88,7 +96,9 @@ class KindRow(TableRow, frozen=True):
     algbw_gbps: float | None
 
 
-NEEDED_JOB_TABLES = ("stragglers", "waits", "ranks", "pipeline", "all_to_all", "exposed_by_module", "collective_kinds")
+NEEDED_JOB_TABLES = (
+    *("stragglers", "waits", "ranks", "pipeline", "all_to_all", "exposed_by_module", "collective_kinds", "breakdown"),
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,8 @@ class JobFigures:
     clock_ms: float
     """The job's step, which all gains are of."""
     gain_of_hiding: GainOfHiding
+    shown_rank: int
+    """The rank whose step the answer divides into parts."""
     format: str = TORCH
 
     def rows(self, kind: type[RowT]) -> list[RowT]:
@@ -117,6 +129,12 @@ class JobFigures:
     def share(self, gain_ms: float) -> float:
         """A gain as percent of the job's step."""
         return min(100.0, 100 * gain_ms / self.clock_ms)
+
+    @cached_property
+    def shown_transfer_ms(self) -> float:
+        """The transfers among the parts of that step."""
+        rows = self.rows(PartRow)
+        return sum(row.time_ms for row in rows if row.rank == self.shown_rank and row.cause == TRANSFER)
 
     def advice(self, topic: str) -> str:
         return words(topic, self.format)

@@ -56,8 +56,8 @@ def job_verdict(stragglers: Table, step_ms: Mapping[int, float], clock: Clock | 
         text = f"{slow}; {WHO_WAITS} for it: {doubt.reason}.{more} {doubt.record}."
         return JobVerdict(text, ESTIMATED)
     unseen = f" {doubt.reason[0].upper()}{doubt.reason[1:]}: others may be slower. {doubt.record}." if doubt else ""
-    is_hidden = first.gain_ms < HIDDEN_SHARE * clock.step_ms
-    text = _hidden(first, clock) if is_hidden else _delaying(first, step_ms, clock, known.ranks)
+    is_sure = first.gain_low_ms > 0
+    text = _delaying(first, step_ms, clock, known.ranks) if is_sure else _only_slower(first, step_ms, clock)
     return JobVerdict(f"{text}{more}{unseen}", SIMULATED if first.confidence == "high" else ESTIMATED)
 
 
@@ -96,19 +96,25 @@ def _sure(straggler: StragglerRow) -> str:
     return SIMULATED if straggler.confidence == "high" else LOW_CONFIDENCE
 
 
-def _hidden(first: StragglerRow, clock: Clock) -> str:
-    """`Rank 1 is 21.1 ms slower per step since step 7, but the delay is hidden by other work (simulated). …`"""
-    note = f" ({first.note})" if first.note else ""
-    hidden = f"but the delay is hidden by other work ({_sure(first)})"
-    return f"{_slower(first)}{note}, {hidden}. A step takes {clock.amount}; {_cause(first)}."
+def _only_slower(first: StragglerRow, step_ms: Mapping[int, float], clock: Clock) -> str:
+    """What is certain of one that may cost nothing: `Rank 1 is 21.1 ms slower per step since step 7; cause: host. …`"""
+    if first.place == BEFORE_FIRST_STEP:
+        slow = f"{_name(first)}: {first.note}; cause: {first.cause}"
+    else:
+        slow = f"{_slower(first)}{f' ({first.note})' if first.note else ''}; {_cause(first)}"
+    if first.gain_ms < HIDDEN_SHARE * clock.step_ms:
+        return f"{slow}. The delay is hidden by other work ({_sure(first)}). A step takes {clock.amount}."
+    least = clock.of_step(max(0.0, clock.step_ms - first.gain_high_ms)).rpartition(" ")[0]
+    without = f"without it {least} to {clock.amount} ({_sure(first)}){_before(first, step_ms, clock)}"
+    return f"{slow}. It is not certain that this delays the job: a step takes {clock.amount}, {without}."
 
 
 def _delaying(first: StragglerRow, step_ms: Mapping[int, float], clock: Clock, ranks: int) -> str:
     """`Rank 2 delays 3 ranks since step 7; cause: host. A step takes 103 ms, without it 66 (53 to 79, simulated); …`"""
     several = first.group.startswith("ranks")
     others = "the others" if several else plural(ranks - 1, "rank")
-    earlier = [length for step, length in step_ms.items() if step < first.since_step]
-    since = "" if len(step_ms) == 1 else f" since step {first.since_step}" if earlier else " in every step"
+    is_later = any(step < first.since_step for step in step_ms)
+    since = "" if len(step_ms) == 1 else f" since step {first.since_step}" if is_later else " in every step"
     all_ranks = not first.lost_ms
     delays = f"{_name(first)} {'delay' if several else 'delays'} {others}"
     if all_ranks:
@@ -119,12 +125,17 @@ def _delaying(first: StragglerRow, step_ms: Mapping[int, float], clock: Clock, r
         delays, why = f"{delays}{since}", _cause(first)
     left_ms = [clock.step_ms - gain_ms for gain_ms in (first.gain_ms, first.gain_high_ms, first.gain_low_ms)]
     without, low, high = (clock.of_step(max(0.0, ms)).rpartition(" ")[0] for ms in left_ms)
-    # A longer step before is the first of a recording: it takes long for reasons of its own.
-    is_faster = bool(earlier) and median(earlier) < clock.step_ms
-    before = f"; {format_short_ms(median(earlier), clock.step_ms)} before" if is_faster else ""
     them = "that" if all_ranks else "them" if several else "it"
-    cost = f"A step takes {clock.amount}, without {them} {without} ({low} to {high}, {_sure(first)}){before}"
+    cost = f"A step takes {clock.amount}, without {them} {without} ({low} to {high}, {_sure(first)})"
+    cost += _before(first, step_ms, clock)
     return f"{delays}; {why}. {cost}."
+
+
+def _before(first: StragglerRow, step_ms: Mapping[int, float], clock: Clock) -> str:
+    """`; 60.0 ms before`; a longer step before is the first of a recording: it takes long for reasons of its own."""
+    earlier = [length for step, length in step_ms.items() if step < first.since_step]
+    is_faster = bool(earlier) and median(earlier) < clock.step_ms
+    return f"; {format_short_ms(median(earlier), clock.step_ms)} before" if is_faster else ""
 
 
 def _slower(first: StragglerRow) -> str:

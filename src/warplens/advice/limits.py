@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from warplens.advice.figures import TAKING_TURNS, TraceFigures
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT, LIMIT_PERCENT, LIMIT_SHARE
 from warplens.analyses.graph.bounds import StepBounds
+from warplens.analyses.graph.breakdown import AFTER, BEFORE, COMPUTATION, EXPOSED_COMMUNICATION, EXPOSED_COPIES, IDLE
+from warplens.analyses.graph.host_work import NO_NAME
+from warplens.model.answer import Part
 from warplens.model.clock import Clock
 from warplens.model.idle_causes import DEPENDENCY, UNKNOWN
 
@@ -14,6 +18,10 @@ GPU: Final = "GPU"
 HOST: Final = "host"
 COMMUNICATION: Final = "communication"
 STREAMS: Final = "streams"
+NAMELESS_SHARE: Final = 0.5
+"""Of the step: where the host does more that is not recorded, nothing limits it for certain."""
+WAITS_RECORDED: Final = "no_stacks"
+"""The note of PyTorch's profiler without stacks: ops and calls that wait are recorded, so that the rest is work."""
 NOT_THE_HOST: Final = (DEPENDENCY, TAKING_TURNS, UNKNOWN)
 """Causes of idleness that have nothing to do with the host."""
 
@@ -41,6 +49,12 @@ def at_most_ms(clock: Clock, bounds: StepBounds) -> dict[str, float]:
     return {of: max(0.0, ms) for of, ms in sorted(saved.items(), key=lambda part: (part[0] == STREAMS, -part[1]))}
 
 
+def at_most_of_parts(parts: Sequence[Part]) -> dict[str, float]:
+    """The same where no step is simulated: what is there of each in the longest step that fits."""
+    sides = {GPU: (COMPUTATION, EXPOSED_COPIES), HOST: (BEFORE, IDLE, AFTER), COMMUNICATION: (EXPOSED_COMMUNICATION,)}
+    return {of: sum(part.high_ms for part in parts if part.part in own) for of, own in sides.items()} if parts else {}
+
+
 def limits(bounds: StepBounds) -> tuple[str, ...]:
     """The parts that limit a step, the first one most; none where no part alone makes it much shorter.
 
@@ -60,8 +74,20 @@ def is_mostly_earlier(bounds: StepBounds) -> bool:
     return 2 * bounds.earlier_ms > bounds.plain_ms
 
 
+def is_mostly_nameless(ms: float, step_ms: float, quality: Collection[str]) -> bool:
+    """Whether the host does nothing that is recorded in most of a step, and may wait there as well as work."""
+    return ms > NAMELESS_SHARE * step_ms and WAITS_RECORDED not in quality
+
+
+def nameless_ms(parts: Iterable[Part]) -> float:
+    """What the host does in this time is not recorded."""
+    return sum(part.time_ms for part in parts if part.cause == f"host: {NO_NAME}")
+
+
 def is_host_bound(figures: TraceFigures) -> bool:
     """Whether the verdict says so."""
     if figures.bounds is None:
         return figures.percent("idle") >= IDLE_BOUND_PERCENT and figures.main_idle_cause not in NOT_THE_HOST
-    return limits(figures.bounds)[:1] == (HOST,)
+    if limits(figures.bounds)[:1] != (HOST,):
+        return False
+    return not is_mostly_nameless(nameless_ms(figures.parts()), figures.bounds.plain_ms, figures.note_codes)

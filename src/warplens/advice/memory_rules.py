@@ -15,7 +15,7 @@ from warplens.analyses.missing_data import NO_STACKS
 from warplens.model.edits import FuseWork, ReplaceWork, ScaleWork
 from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
-from warplens_run.base.units import plural
+from warplens_run.base.units import format_count, plural
 
 MEMORY_FAMILIES: Final = (
     "pointwise", "reduction", "softmax", "norm", "copy", "cast", "cat", "indexing", "loss", "sort", "triton", "rope",
@@ -57,13 +57,17 @@ def pointwise_chains(figures: TraceFigures) -> Iterator[Finding]:
 def _chains_finding(figures: TraceFigures, chains: list[ChainRow], place: str) -> Finding:
     rows = [_chain_evidence(figures, chain, place) for chain in chains]
     time_ms, longest = sum(row.time_ms for row in rows), max(chain.length for chain in chains)
+    spared = sum((chain.length - 1) * chain.count for chain in chains) / max(1, figures.steps)
+    # The gain may be more than all of the chains' GPU time where the host is slower than the GPU.
+    fewer = "GPU events" if "graph_mode" in figures.note_codes or not figures.has_launches else "launches"
     return figures.finding(
         "WL205",
         title=f"unfused elementwise ops: up to {longest} in a row move the same data",
         gain_ms=summed(rows),
         bound=True,
         place=place,
-        evidence=f"{time_ms:.2f} ms in {plural(len(chains), 'chain')}, e.g. {chains[0].ops}",
+        evidence=f"{time_ms:.2f} ms of GPU time{figures.per_step_text} in {plural(len(chains), 'chain')}, "
+        f"and {format_count(round(spared))} {fewer} that one kernel each would not need; e.g. {chains[0].ops}",
         rows=rows[:6],
         edits=(FuseWork(chain.work, chain.saving(chain.saved_us).factor) for chain in chains),
     )
@@ -220,8 +224,8 @@ def many_launch_optimizer(figures: TraceFigures) -> Iterator[Finding]:
         gpu_gain_ms=busy_ms * (1 - FUSED_SHARE),
         bound=True,
         place=place,
-        evidence=f"{figures.per_step_ms(span_us, optimizer):.2f} ms from its first to its last kernel, "
-        f"{busy_ms:.2f} ms of them busy: {optimizer.ops}{slowed_by_stacks(figures)}",
+        evidence=f"{figures.per_step_ms(span_us, optimizer):.2f} ms from its first to its last kernel"
+        f"{figures.recorded_text}, {busy_ms:.2f} ms of them busy: {optimizer.ops}{slowed_by_stacks(figures)}",
         advice=figures.advice("WL208" if "_foreach_" in optimizer.ops else "WL208 loop"),
         rows=(row,),
         edits=(ReplaceWork(optimizer.work, FUSED_SHARE, FUSED_LAUNCHES),),
@@ -234,7 +238,7 @@ def _is_slow(op: OpRow) -> bool:
         op.bound == "memory"
         and op.family in MEMORY_FAMILIES
         and op.is_below(THRESHOLDS.slow_memory_percent / (2 if op.approximate else 1))
-        and op.limit_us >= THRESHOLDS.least_memory_us
+        and (op.limit_us >= THRESHOLDS.least_memory_us or op.kernel_us_mean >= THRESHOLDS.long_memory_us)
     )
 
 

@@ -10,8 +10,8 @@ from warplens.model.rule import Explanation
 _GAIN: Final = (
     "The gain is that of the job's step since then, simulated: this part of the rank's time becomes as long as that of "
     "its peers, and every collective begins when its last rank arrives (table stragglers). Measured gains of real jobs "
-    "differed from it by up to 15 %. Reported from {min_gain_percent:g} % of the step on; less is hidden by other "
-    "work. "
+    "differed from it by up to 15 %. Where it may be nothing, it is a bound (≤). Reported from {min_gain_percent:g} % "
+    "of the step on; less is hidden by other work. "
 )
 EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     "WL402": Explanation(
@@ -58,7 +58,8 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "Collectives run while the GPU computes nothing. Waits for late ranks are not counted: those belong to the "
         "rank that is late. The gain is a bound: the job's step, simulated, with the exposed part of all transfers "
         "gone, as if computation hid it. The evidence names the modules that issue them, each with its part of that "
-        "gain by its exposed time. Reported from {exposed_transfer_percent:g} % of the step on.",
+        "gain by its exposed time; the title also has the transfers of the rank whose step is shown. Reported from "
+        "{exposed_transfer_percent:g} % of the step on.",
     ),
     "WL410": Explanation(
         "Many small collectives in a job",

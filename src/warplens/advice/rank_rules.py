@@ -84,7 +84,7 @@ def _straggler(figures: JobFigures, code: str, straggler: StragglerRow) -> Findi
         gain_low_ms=straggler.gain_low_ms,
         gain_high_ms=straggler.gain_high_ms,
         gpu_gain_ms=straggler.excess_ms if code == SLOW_GPU else 0.0,
-        bound=code == UNCLEAR,
+        bound=code == UNCLEAR or straggler.gain_low_ms <= 0,
         place=straggler.place or straggler.group,
         evidence=_why(code, straggler),
         advice=figures.advice(code),
@@ -157,10 +157,11 @@ def exposed_transfers(figures: JobFigures) -> Iterator[Finding]:
         )
         for row in exposed
     ]
-    share = figures.share(gain_ms)
+    of_rank = f"they are {figures.share(figures.shown_transfer_ms):.0f} % of rank {figures.shown_rank}'s"
+    of_job = f"cost up to {figures.share(gain_ms):.0f} % of the job's step, on the path over all ranks"
     yield _bounded(
-        figures, "WL409", f"transfers that nothing hides cost up to {share:.0f} % of the step", gain_ms, rows,
-        f"{rows[0].what}: {format_ms(rows[0].time_ms)} a step exposed, waits apart",
+        figures, "WL409", f"transfers that nothing hides {of_job}; {of_rank}", gain_ms, rows,
+        f"{rows[0].what}: {format_ms(rows[0].time_ms)} a step exposed in the mean of all ranks, waits apart",
         OVERLAP_ADVICE.get(exposed[0].kind, "WL409"),
     )  # fmt: skip
 
@@ -224,12 +225,13 @@ def find_in_job(
     step_ms: Mapping[int, float],
     clock: Clock | None,
     gain_of_hiding: GainOfHiding,
+    shown_rank: int,
     min_gain_percent: float = JOB_THRESHOLDS.min_gain_percent,
     format: str = TORCH,
 ) -> list[Finding]:
     """The findings of every rule on many ranks, the largest gain first; none below the least gain."""
     if clock is None:
         return []
-    figures = JobFigures(tables, step_ms, clock.step_ms, gain_of_hiding, format)
+    figures = JobFigures(tables, step_ms, clock.step_ms, gain_of_hiding, shown_rank, format)
     findings = [finding for rule in JOB_RULES for finding in rule.check(figures)]
     return ranked(finding for finding in findings if round(finding.gain_percent, 6) >= min_gain_percent)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules, serving_rules, structure_rules
 from warplens.advice.explanations import EXPLANATIONS
 from warplens.advice.figures import Check, TraceFigures
 from warplens.advice.gains import with_step_gains, within_bounds
-from warplens.advice.limits import at_most_ms
+from warplens.advice.limits import at_most_ms, at_most_of_parts
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.host_code import HostCode
@@ -17,6 +17,7 @@ from warplens.analyses.graph.what_if import StepModel
 from warplens.analyses.missing_data import TORCH
 from warplens.extensions import RULES as OFFERED
 from warplens.extensions import Extension, extensions, warn
+from warplens.model.answer import Part
 from warplens.model.clock import Clock
 from warplens.model.edits import saves_host_time
 from warplens.model.finding import Finding, ranked
@@ -86,14 +87,16 @@ def find(
     bounds: StepBounds | None = None,
     host_code: HostCode | None = None,
     clock: Clock | None = None,
+    parts: Callable[[], Sequence[Part]] = tuple,
 ) -> list[Finding]:
     """The findings of every rule, largest gain first; none where no GPU worked, none below the least gain.
 
     With a `model` of the step, gains are time of the step; one that saves GPU time but no step time is listed last. No
     gain exceeds what its kind of change saves at most (`bounds`), or the step (`clock`). `host_code` is what of the
-    step launches nothing. The profile's `format` decides which framework the advice is written for.
+    step launches nothing, `parts` where the step goes. The profile's `format` decides which framework the advice is
+    written for.
     """
-    figures = TraceFigures(tables, format, bounds, host_code)
+    figures = TraceFigures(tables, format, bounds, host_code, parts)
     if not figures.has_gpu:
         return []
     findings = [finding for rule in RULES for finding in figures.findings_of(rule.check)]
@@ -108,7 +111,8 @@ def find(
         if _gains(finding, min_gain_percent)
         or (number < len(kept) and (finding.code in WITHOUT_GAIN or finding.saves_only_gpu_time))
     ]
-    return ranked(within_bounds(shown, clock, at_most_ms(clock, bounds) if clock and bounds else {}))
+    at_most = at_most_ms(clock, bounds) if clock and bounds else at_most_of_parts(parts())
+    return ranked(within_bounds(shown, clock, at_most))
 
 
 def rules_of_others() -> Iterator[tuple[Extension, RuleSet[TraceFigures, Finding]]]:

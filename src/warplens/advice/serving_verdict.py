@@ -9,7 +9,7 @@ import msgspec
 
 from warplens.model.clock import MEASURED, RECORDED, WIDE, Clock
 from warplens.model.table import Table
-from warplens_run.base.units import format_ms
+from warplens_run.base.units import format_ms, format_short_ms
 
 ALL: Final = "all"
 NAMED_PERCENT: Final = 10.0
@@ -24,6 +24,7 @@ class PhaseRow(msgspec.Struct, frozen=True):
     time_ms: float
     percent: float
     median_ms: float
+    plain_median_ms: float | None
     tokens_per_s: float | None
     plain_tokens_per_s: float | None
     low_tokens_per_s: float | None
@@ -37,8 +38,8 @@ def serving_sentence(tables: Mapping[str, Table], clock: Clock | None) -> str:
         return ""
     rows = [row for row in table.records(PhaseRow) if row.phase != ALL and row.percent >= NAMED_PERCENT]
     rows.sort(key=lambda row: -row.time_ms)
-    text = "; ".join(f"{row.phase}{_requests(row)}: {_speed(row)}" for row in rows)
-    is_unprofiled = clock is not None and any(row.plain_tokens_per_s is not None for row in rows)
+    text = "; ".join(f"{row.phase}{_requests(row)}: {_speed(row, clock)}" for row in rows)
+    is_unprofiled = clock is not None and any(row.plain_median_ms is not None for row in rows)
     sure = clock.known if clock is not None and is_unprofiled else f"{MEASURED}, as {RECORDED}"
     return f"{text[0].upper()}{text[1:]} ({sure})." if text else ""
 
@@ -49,10 +50,16 @@ def _requests(row: PhaseRow) -> str:
     return f" of {_number(row.requests)} request{'' if row.requests == 1 else 's'}"
 
 
-def _speed(row: PhaseRow) -> str:
+def _speed(row: PhaseRow, clock: Clock | None) -> str:
     """The rate without the profiler where that is another one, between what; where it is wide, only that."""
     if row.tokens_per_s is None:
-        return f"{format_ms(row.median_ms)} an iteration"
+        plain_ms = row.plain_median_ms
+        if plain_ms is None or clock is None:
+            return f"{format_ms(row.median_ms)} an iteration"
+        ends_ms = (plain_ms * ms / clock.step_ms for ms in (clock.low_ms, clock.step_ms, clock.high_ms))
+        least, usual, most = (format_short_ms(ms, plain_ms) for ms in ends_ms)
+        between = usual if least == most else f"{least.rpartition(' ')[0]} to {most}"
+        return f"{between} an iteration"
     rate, low, high = row.plain_tokens_per_s, row.low_tokens_per_s, row.high_tokens_per_s
     if rate is None or low is None or high is None:
         return f"{_number(row.tokens_per_s)} tokens/s"

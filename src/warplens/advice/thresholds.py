@@ -38,6 +38,7 @@ class TraceThresholds(Thresholds):
     # memory-bound work
     slow_memory_percent = threshold(40.0, "a plain elementwise kernel reaches twice this")
     least_memory_us = threshold(10.0, "shorter kernels are limited by their start-up")
+    long_memory_us = threshold(100.0, "a call that takes this long is not in its start-up, however little it moves")
     slow_memory_gain_percent = threshold(3.0, "library kernels for strided data reach a quarter of the bandwidth")
     touched_rows_percent = threshold(25.0, "of more, sorting and adding up single rows costs as much as it saves")
     layout_percent = threshold(2.0, "a few transpositions at the edges of a model are normal")

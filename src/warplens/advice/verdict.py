@@ -7,21 +7,23 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, limits
+from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, is_mostly_nameless, limits, nameless_ms
 from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, LIMIT_PERCENT
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.breakdown import (
     AFTER,
     BEFORE,
-    BUSY,
+    COMPUTATION,
     EXPOSED_COMMUNICATION,
     EXPOSED_COPIES,
     IDLE,
 )
-from warplens.analyses.graph.host_work import NO_NAME
+from warplens.analyses.graph.host_work import CALLS, NO_NAME, OPS
+from warplens.analyses.graph.idle_chains import EARLIER_WORK, SYNCHRONISATION
 from warplens.categories import OTHER
-from warplens.model.answer import CANNOT_TELL, SIMULATED, Part
+from warplens.model.answer import CANNOT_TELL, LEAST_SAVING, SIMULATED, Part
 from warplens.model.clock import ESTIMATED, MEASURED, Clock
+from warplens_run.base.text import elide
 from warplens_run.base.units import listed
 
 REMOVING: Final = {
@@ -31,7 +33,7 @@ REMOVING: Final = {
     STREAMS: "all waits between streams",
 }
 HOST_SIDE: Final = (BEFORE, IDLE, AFTER)
-GPU_SIDE: Final = (BUSY, EXPOSED_COPIES)
+GPU_SIDE: Final = (COMPUTATION, EXPOSED_COPIES)
 SIDES: Final = {GPU: GPU_SIDE, HOST: HOST_SIDE, COMMUNICATION: (EXPOSED_COMMUNICATION,)}
 """The parts of a step that are of what limits it."""
 CPU_ONLY: Final = "CPU only: this trace has no GPU work (measured)."
@@ -44,6 +46,16 @@ CAPTURED: Final = (
 )
 NAMED_SHARE: Final = 0.05
 """Of the step: a smaller cause is not named in the verdict."""
+NAME_ROOM: Final = 48
+"""Characters of a range's, a file's or an op's name: longer ones are cut in the middle."""
+CALLED: Final = {
+    SYNCHRONISATION: "waiting in synchronising calls",
+    f"host: {SYNCHRONISATION}": "waiting in synchronising calls",
+    EARLIER_WORK: "waiting for work from before the recording",
+}
+"""Causes of the table that a sentence has other words for."""
+PLURAL: Final = (OTHER, "Memory Ops", OPS, CALLS)
+"""Causes that take a plural verb."""
 
 WITHOUT_GPU: Final = {
     "truncated": "Cannot tell: no GPU work in the readable part of this trace.",
@@ -61,12 +73,16 @@ WITHOUT_GPU: Final = {
 
 CLOSE: Final = "Close: GPU and host"
 BOUNDS: Final = {
-    CLOSE: "some of the costs of recording that fit make the GPU the limit, and others the host",
+    CLOSE: "either may be the limit: of the costs of recording that fit, or of waits that no work on the GPU explains, "
+    "some make it the GPU and others the host",
     "Balanced": "neither a faster GPU nor a faster host alone shortens the step: both take equally long",
     "Bound by waits between streams": "the step is shorter if streams do not wait for each other",
     "Mostly waiting": "most of the step is waits for work from before the recording",
 }
 """What limits a step, where that is not the GPU, the host or communication."""
+
+RECORD_FRAMES: Final = "Record Python frames (ProfileOptions.python_tracer_level = 1)"
+RECORD_RANGES: Final = "Record ranges around what it does (jax.profiler.TraceAnnotation, NVTX, ROCTX)"
 
 
 class Verdict(NamedTuple):
@@ -91,14 +107,15 @@ def verdict(
         return _without_gpu(quality, has_events)
     if captured >= CAPTURED_SHARE:
         return Verdict(CAPTURED.format(share=100 * captured), MEASURED)
-    # What is concluded is as sure as its certainty says, of whichever step.
-    certainty = ESTIMATED if clock.source == ESTIMATED else SIMULATED if bounds is not None else clock.certainty
-    clock = replace(clock, source=certainty)
+    clock = replace(clock, source=clock.certainty)  # where it is from stands beside the step itself
     if bounds is None:
         return _as_recorded(clock, parts)
+    if is_mostly_nameless(nameless_ms(parts), clock.step_ms, quality):
+        return Verdict(_nameless(clock, nameless_ms(parts), quality), CANNOT_TELL)
     text = _by_bounds(clock, parts, bounds, saved)
     if text.startswith("Cannot tell"):
         return Verdict(text, CANNOT_TELL, CLOSE)
+    certainty = ESTIMATED if clock.source == ESTIMATED else SIMULATED
     return Verdict(text, certainty, text.partition(".")[0].partition(":")[0])
 
 
@@ -128,31 +145,39 @@ def bound_name(limiting: Sequence[str]) -> str:
 
 def _by_bounds(clock: Clock, parts: Sequence[Part], bounds: StepBounds, saved: Mapping[str, float]) -> str:
     """`Host-bound. Removing all host time would save up to 26.7 ms of 39.6 (31 to 52, estimated).`"""
-    earlier_ms = sum(part.time_ms for part in parts if part.cause == "earlier work")
+    earlier_ms = sum(part.time_ms for part in parts if part.cause == EARLIER_WORK)
     if 2 * earlier_ms > clock.step_ms:
-        return f"Mostly waiting. {_of(clock, earlier_ms)} are waits for work from before the recording."
+        return f"Mostly waiting. {_simulated(clock, earlier_ms)} are waits for work from before the recording."
     limiting = limits(bounds)
     name = bound_name(limiting)
+    least = max(saved[GPU], saved[HOST])
+    # Of the costs that fit the known times some make the one the limit, some the other; or waits that no work on the
+    # GPU explains take longer than that work.
+    is_open = least > LIMIT_PERCENT / 100 * clock.step_ms if not limiting else saved[HOST] > saved[GPU]
+    if is_open and limiting in ((), (GPU,)):
+        gpu = f"A faster GPU would save up to {clock.of_step(saved[GPU])}"
+        host = f"a faster host up to {_at_most(clock, saved[HOST])}"
+        return f"Cannot tell whether the GPU or the host is the limit. {gpu} and {host}."
     if not limiting:
-        least = max(saved[GPU], saved[HOST])
-        if least > LIMIT_PERCENT / 100 * clock.step_ms:
-            # Of the costs that fit the known times some make the one the limit, some the other.
-            gpu = f"a faster GPU would save up to {clock.of_step(saved[GPU])}"
-            host = f"a faster host up to {_at_most(clock, saved[HOST])}"
-            return f"Cannot tell whether the GPU or the host is the limit. They are close: {gpu}, {host}."
         return f"{name}. Neither a faster GPU nor a faster host alone would save more than {_at_most(clock, least)}."
     if limiting == (GPU,):
-        host = f"removing all host time would save {_amount(clock, saved[HOST])}"
+        host = f"removing all host time would save {_amount(clock, saved[HOST])}{_by_simulation(clock)}"
         return f"{name}. {_taking(clock, parts, GPU_SIDE)}; {host}."
     named = _named(clock, parts, SIDES.get(limiting[0], ()))
     return f"{name}{named}. {_removing(clock, limiting, saved)}."
+
+
+def _nameless(clock: Clock, ms: float, quality: Collection[str]) -> str:
+    record = RECORD_FRAMES if "no_python_tracer" in quality else RECORD_RANGES
+    return f"Cannot tell what limits it: what the host does in {_simulated(clock, ms)} is not recorded. {record}."
 
 
 def _removing(clock: Clock, limiting: Sequence[str], saved: Mapping[str, float]) -> str:
     """The first of several with the step."""
     first, *others = limiting
     text = f"Removing {REMOVING[first]} would save up to {_at_most(clock, saved[first])}"
-    return text + "".join(f", {REMOVING[part]} up to {clock.of_step(saved[part])}" for part in others)
+    also = listed([f"{REMOVING[part]} up to {clock.of_step(saved[part])}" for part in others])
+    return f"{text}, and {also}" if also else text
 
 
 def _as_recorded(clock: Clock, parts: Sequence[Part]) -> Verdict:
@@ -168,37 +193,47 @@ def _as_recorded(clock: Clock, parts: Sequence[Part]) -> Verdict:
     return Verdict(f"GPU-bound. {_taking(clock, parts, GPU_SIDE)}.", clock.certainty)
 
 
-def _of(clock: Clock, ms: float) -> str:
-    """`26.7 of 39.6 ms a step (31 to 52, estimated)`: a part, the step, and how sure the step is."""
-    number, _, unit = clock.of_step(max(0.0, ms)).rpartition(" ")
+def _of(clock: Clock, ms: float, sure: str = "") -> str:
+    """`26.7 of 39.6 ms a step (31 to 52, estimated)`: a part, the step, and how sure the step is.
+
+    A part that is less sure than the step has a word of its own: `26.7 ms (simulated) of 39.6 ms a step (measured)`.
+    """
+    amount, whole = clock.of_step(max(0.0, ms)), clock.of_step(clock.step_ms)
     a_step = {"run": "of the run"}.get(clock.whole, clock.one)
     if clock.is_wide:
-        return f"{number} {unit} of {clock.amount} {a_step} ({clock.source})"
-    whole = clock.of_step(clock.step_ms)
-    amount = f"{number} of {whole}" if whole.endswith(f" {unit}") else f"{number} {unit} of {whole}"
-    return f"{amount} {a_step} ({clock.sure})"
+        return f"{amount} of {clock.amount} {a_step} ({clock.known})"
+    if not sure and amount.rpartition(" ")[2] == whole.rpartition(" ")[2]:
+        amount = amount.rpartition(" ")[0]
+    return f"{amount}{sure} of {whole} {a_step} ({clock.sure})"
+
+
+def _by_simulation(clock: Clock) -> str:
+    """Said of what is simulated of a step that is measured; what is said of an estimated one is estimated, too."""
+    return "" if clock.source == ESTIMATED else f" ({SIMULATED})"
+
+
+def _simulated(clock: Clock, ms: float) -> str:
+    return _of(clock, ms, _by_simulation(clock))
 
 
 def _at_most(clock: Clock, ms: float) -> str:
     """A bound: of the longest step that fits, so beside the interval and not beside the point."""
-    if clock.sure == clock.source:
-        return _of(clock, ms)
+    if clock.sure == clock.known:
+        return _simulated(clock, ms)
     unit = clock.of_step(clock.step_ms).rpartition(" ")[2]
-    return f"{clock.of_step(max(0.0, ms))} of {clock.one} of {clock.interval} {unit} ({clock.source})"
+    amount = f"{clock.of_step(max(0.0, ms))}{_by_simulation(clock)}"
+    return f"{amount} of {clock.one} of {clock.interval} {unit} ({clock.known})"
 
 
 def _amount(clock: Clock, ms: float) -> str:
-    text = clock.of_step(ms)
-    return "nothing" if text == clock.of_step(0.0) else f"up to {text}"
+    return f"up to {clock.of_step(ms)}" if ms >= LEAST_SAVING * clock.step_ms else "nothing"
 
 
 def _taking(clock: Clock, parts: Sequence[Part], side: Sequence[str]) -> str:
     """`GEMM takes 21.5 of 66.9 ms a step (measured)`: the first row, then the first of what limits the step."""
     first, *others = _first_rows(parts, side)
-    also = "".join(f", {_called(part)} {clock.between(part.low_ms, part.high_ms)}" for part in others)
-    takes = "take" if first.cause == OTHER and first.part == BUSY else "takes"
-    name = _called(first)
-    return f"{name[0].upper()}{name[1:]} {takes} {_of(clock, first.time_ms)}{also}"
+    sure = _by_simulation(clock) if first.part in HOST_SIDE else ""
+    return _sentence(_upper(_called(first)), first, _of(clock, first.time_ms, sure), clock, others)
 
 
 def _named(clock: Clock, parts: Sequence[Part], side: Sequence[str]) -> str:
@@ -207,20 +242,33 @@ def _named(clock: Clock, parts: Sequence[Part], side: Sequence[str]) -> str:
     if not rows:
         return ""
     first, *others = rows
-    also = "".join(f", {_called(part)} {clock.between(part.low_ms, part.high_ms)}" for part in others)
-    return f": {_called(first)} takes {clock.between(first.low_ms, first.high_ms)}{also}"
+    return f": {_sentence(_called(first), first, clock.between(first.low_ms, first.high_ms), clock, others)}"
+
+
+def _sentence(name: str, part: Part, time: str, clock: Clock, others: Sequence[Part]) -> str:
+    """`GEMM takes 8.2 ms and launch latency 6.6 ms`."""
+    takes = "take" if part.cause.removeprefix("host: ") in PLURAL and part.part != EXPOSED_COPIES else "takes"
+    also = [f"{_called(other)} {clock.between(other.low_ms, other.high_ms)}" for other in others]
+    return f"{name} {takes} {listed([time, *also])}"
+
+
+def _upper(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _first_rows(parts: Sequence[Part], side: Sequence[str]) -> list[Part]:
-    """The first row of the table; where that is not of this side, the largest that is as well."""
+    """The first row of the table; where that is not of this side, the largest that is as well.
+
+    Waits for work from before the recording are of no side.
+    """
     largest = sorted(parts, key=lambda part: -part.time_ms)
-    own = [part for part in largest if part.part in side]
-    return largest[:1] if not own or largest[0].part in side else [largest[0], own[0]]
+    own = [part for part in largest if part.part in side and part.cause != EARLIER_WORK]
+    return largest[:1] if not own or largest[0] is own[0] else [largest[0], own[0]]
 
 
 def _called(part: Part) -> str:
     """A part in the words of the table."""
-    if part.part == BUSY:
+    if part.part == COMPUTATION:
         return "kernels of no known category" if part.cause == OTHER else part.cause
     if part.part == EXPOSED_COMMUNICATION:
         return EXPOSED_COMMUNICATION
@@ -230,10 +278,11 @@ def _called(part: Part) -> str:
         return "unrecorded work of the host"
     if part.cause == NO_NAME:
         return "idle time of unrecorded cause"
-    cause = part.cause.removeprefix("host: ")
-    place = part.place.rpartition("/")[2]
+    cause = CALLED.get(part.cause) or elide(part.cause.removeprefix("host: "), NAME_ROOM, middle=True)
+    place = elide(part.place.rpartition("/")[2], NAME_ROOM, middle=True)
     with_place = f"{cause} ({place})" if place and place.strip("()") not in cause else cause
-    return with_place if part.part == IDLE or cause != part.cause else f"{with_place} {part.part}"
+    is_enough = part.part == IDLE or part.cause.startswith("host: ") or part.cause == EARLIER_WORK
+    return with_place if is_enough else f"{with_place} {part.part}"
 
 
 def _without_gpu(codes: Collection[str], has_events: bool) -> Verdict:

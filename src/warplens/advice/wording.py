@@ -129,8 +129,8 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "on a second stream beside it"
     },
     "WL211": {
-        ANY: "make the innermost dimension contiguous (avoid transposed or strided inputs and gathers along it), use "
-        "larger or fused ops, or a kernel written for this shape"
+        ANY: "make the innermost dimension contiguous (avoid transposed or strided inputs and gathers along it), "
+        "gather and scatter longer rows, use larger or fused ops, or a kernel written for this shape"
     },
     "WL212": {
         ANY: "checkpoint less: only where memory needs it, or selectively (keep the outputs of products and attention, "

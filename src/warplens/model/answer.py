@@ -30,7 +30,8 @@ FIELDS: Final = {
     "clock": "how long one step takes without the profiler, between what, and how that is known (table step_time)",
     "compared": "of a diff: the clocks of A and of B",
     "parts": "where one step goes; they add up to the clock (table breakdown)",
-    "parts_of": "whose step the parts are of: the rank that decides a job (all ranks: table breakdown)",
+    "parts_of": "of a job: the rank that the parts and kernels are of, which surely delays the others most, else "
+    "has most work of its own (all ranks: table breakdown)",
     "savings": "what would be saved of a step at most if something took no time",
     "of": "what would take no time: GPU, host, communication or streams",
     "at_most_ms": "a bound: what would be saved of the longest step that fits",
@@ -56,10 +57,16 @@ KINDS: Final = {
     "run": "all that was recorded, where no steps are marked",
     "host": "the CPU's side of the program",
     "GPU": "kernels, copies and memsets, on all GPUs of the trace",
+    "GPU busy": "computation, communication or copies run: the share of the step in which any GPU works",
     "communication": "collectives and transfers between GPUs",
     "streams": "waits of GPU streams for each other",
 }
 """Kinds of what is opened, what a clock is of, and what a bound takes away."""
+
+
+NO_GAIN: Final = "no gain in step time"
+LEAST_SAVING: Final = 0.001
+"""Of the step: a bound below this is called nothing; it is what the simulation rounds away."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,11 @@ class AnsweredFinding:
     high_ms: float | None = None
     is_upper_bound: bool = False
     proof: str = ""
+
+    @property
+    def wins(self) -> bool:
+        """Whether time of the step, or memory, is expected to be won: what wins neither takes no place on a screen."""
+        return bool(self.gain) and not self.gain.startswith(NO_GAIN)
 
 
 @dataclass(frozen=True)

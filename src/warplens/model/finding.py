@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import polars as pl
 
-from warplens.model.answer import AnsweredFinding
+from warplens.model.answer import NO_GAIN, AnsweredFinding
 from warplens.model.clock import MEASURED, Clock
 from warplens.model.edits import Edit
 from warplens.model.table import Column, Table
@@ -230,7 +230,7 @@ def answered(finding: Finding, clock: Clock | None, certainty: str) -> AnsweredF
 def gain_text(finding: Finding, clock: Clock | None = None) -> str:
     """`12.6 ms (10.1 to 15.1)`, `≤ 9.4 ms`, `no gain in step time (GPU-side 5.7 ms)`; empty without a gain."""
     if is_only_gpu_time(finding):
-        return f"no gain in step time (GPU-side {format_ms(finding.gpu_gain_ms)})"
+        return f"{NO_GAIN} (GPU-side {format_ms(finding.gpu_gain_ms)})"
     if finding.gain_ms <= 0:
         return f"{'≤ ' * finding.bound}{format_bytes(finding.gain_bytes)} of memory" if finding.gain_bytes else ""
     whole = clock.step_ms if clock else finding.gain_ms

@@ -8,7 +8,6 @@ import msgspec
 import polars as pl
 
 from warplens.model.table import Table
-from warplens_run.base.units import format_ms
 
 
 class TimeBase(msgspec.Struct, frozen=True):
@@ -21,13 +20,6 @@ class TimeBase(msgspec.Struct, frozen=True):
     def percent(self, time_ms: float) -> float:
         """A time per step, or of the whole trace, as a share."""
         return 100 * time_ms / self.whole_ms if self.whole_ms else 0.0
-
-    @property
-    def text(self) -> str:
-        """What shares are of, for a person."""
-        what = "a step on the GPU" if self.steps else "the whole trace on the GPU"
-        mean = f", the mean of {self.steps}" if self.steps > 1 else ""
-        return f"{what}: {format_ms(self.whole_ms)}{mean}"
 
 
 def time_base(steps: Table, timeline: Table) -> TimeBase:

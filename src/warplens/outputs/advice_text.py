@@ -31,10 +31,8 @@ class AdviceScope:
     min_gain_percent: float
     notes: Sequence[str] = ()
     """What this trace does not record, so that rules cannot fire."""
-    shares_of: str = ""
-    """What every share of the time is a share of."""
     gains_of: str = ""
-    """What gains are of, where the step could be simulated: `a step of 31 to 52 ms (estimated)`."""
+    """What gains are of, the clock of the Answer: `one step: 31 to 52 ms (estimated)`."""
     furthest: str = ""
     """The op that loses most time, for where there are no findings."""
 
@@ -81,18 +79,17 @@ def _ending(findings: Sequence[Finding], scope: AdviceScope, width: int) -> list
     if not findings:
         limit = f"no gain of {scope.min_gain_percent:g} % of the time or more"
         recorded = " in what this trace records" if scope.notes else ""
-        base = [(line, "dim") for line in fold(_shares(scope), max(20, width))]
+        base = [(line, "dim") for line in fold(_base(scope), max(20, width))]
         texts = [f"no findings: {limit}{recorded}", scope.furthest]
         return [*base, *((line, "none") for text in texts if text for line in fold(clean(text), max(20, width)))]
-    text = f"{_shares(scope)}warplens explain CODE shows how a gain is estimated."
+    text = f"{_base(scope)}warplens explain CODE shows how a gain is estimated."
     if any(finding.bound for finding in findings):
         text = f"≤: upper bound: the gain if the cause were removed entirely. {text}"
     return [(line, "dim") for line in fold(text, max(20, width))]
 
 
-def _shares(scope: AdviceScope) -> str:
-    shares = f"Shares are of {scope.shares_of}. " if scope.shares_of else ""
-    return f"Gains are of {scope.gains_of}. {shares}" if scope.gains_of else shares
+def _base(scope: AdviceScope) -> str:
+    return f"Gains are of {scope.gains_of}. " if scope.gains_of else ""
 
 
 def _paragraph(label: str, text: str, width: int) -> list[Line]:

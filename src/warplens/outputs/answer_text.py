@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warplens.model.answer import AnsweredFinding, Part
+from warplens.model.answer import Answer, AnsweredFinding, Part
 from warplens.model.clock import Clock
 
 
@@ -11,6 +11,11 @@ def step_text(clock: Clock) -> str:
     is_other = clock.of_step(clock.recorded_ms) != clock.of_step(clock.step_ms)
     recorded = f"{clock.of_step(clock.recorded_ms)} recorded" if is_other else ""
     return " · ".join(filter(None, (clock.text, recorded, clock.counted, clock.hint)))
+
+
+def whose_step(answer: Answer, clock: Clock) -> str:
+    """`one step`; of a job `one step of rank 1`."""
+    return f"one {clock.whole}{f' of {answer.parts_of}' if answer.parts_of else ''}"
 
 
 def finding_text(finding: AnsweredFinding) -> str:

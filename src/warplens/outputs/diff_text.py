@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from shlex import quote
 from typing import TypeVar
 
 from warplens.model.diff_rows import (
@@ -33,7 +32,7 @@ MAX_OPS = 6
 MAX_LAYERS = 3
 MAX_HOST_OPS = 4
 MEASURES = {
-    "total": "total",
+    "total": "GPU span",
     "busy": "GPU busy",
     "idle": "GPU idle",
     "exposed_communication": "exposed communication",
@@ -49,21 +48,21 @@ FIGURES = 40
 FASTER, SLOWER = "green", "red"
 
 
-def render_comparison(
-    document: Document, sources: Sequence[str], *, width: int, written: Sequence[str] = ()
-) -> TableText:
+def render_comparison(document: Document, base: str, *, width: int, written: Sequence[str] = ()) -> TableText:
     """The verdict, what was compared, and the largest differences; under 40 lines.
 
-    The sources are the words that name both sides in a command.
+    `base` is what the times are of, such as one recorded step.
     """
     tables = {table.name: table for table in document.tables}
     said = {"verdict": document.answer.verdict, **document.facts}
     head = [line for label, text in said.items() for line in _labelled(label, text, width)]
     tail = _labelled("wrote", ", ".join(written), width) if written else []
-    tail = [("", "none"), *tail, *_next(tables, sources, width)]
+    tail = [("", "none"), *tail, *_commands(document.answer.next)]
     room = SCREEN - len(head) - len(tail)
     blocks = (
-        _trace_blocks(tables, width, room) if "diff_summary" in tables else _table_block(document.tables[1:], width)
+        _trace_blocks(tables, base, width, room)
+        if "diff_summary" in tables
+        else _table_block(document.tables[1:], width)
     )
     return TableText((*head, *blocks, *tail))
 
@@ -74,18 +73,18 @@ def _labelled(label: str, text: str, width: int) -> list[Line]:
     return [(f"{label if number == 0 else '':<{LABEL}}{part}", style) for number, part in enumerate(parts)]
 
 
-def _trace_blocks(tables: dict[str, Table], width: int, room: int) -> list[Line]:
+def _trace_blocks(tables: dict[str, Table], base: str, width: int, room: int) -> list[Line]:
     timeline = tables["diff_timeline"].records(MeasureDiff)
     whole_us = max((max(row.a_us, row.b_us) for row in timeline), default=0.0)
-    grid = _Grid(whole_us, width)
     measures = [row for row in timeline if row.measure in MEASURES and max(row.a_us, row.b_us) > 0.001 * whole_us]
     host = tables["diff_host"].records(HostOpDiff)
-    if not any(row.measure == "total" for row in measures):
-        return grid.block("host time by op", host[: 2 * MAX_OPS], lambda row: row.op)
+    if not any(row.measure == "total" and row.a_us and row.b_us for row in measures):
+        return _Grid(whole_us, width).block("host time by op", host[: 2 * MAX_OPS], lambda row: row.op)
     # Where some steps have no GPU work, the tables of it say nothing of what they do.
     is_of_more_steps = tables["diff_host"].notes[:1] != tables["diff_ops"].notes[:1]
     host = host[:MAX_HOST_OPS] if is_of_more_steps else []
     parts = [part for part in tables["diff_summary"].records(PartDiff) if part.kind != "total"][:MAX_PARTS]
+    changed = parts if any(part.delta_us for part in parts) else []
     layers = tables["diff_layers"].records(LayerDiff)
     # Without modules on both sides there is only one heap against the other.
     in_both = any(layer.status == BOTH and not layer.layer.startswith("(") for layer in layers)
@@ -94,12 +93,13 @@ def _trace_blocks(tables: dict[str, Table], width: int, room: int) -> list[Line]
     fewer_ops = [(MAX_PARTS, count) for count in range(len(ops), 2, -1)]
     fewer_parts = [(count, 2) for count in range(MAX_PARTS, 2, -1)]
     for parts_shown, ops_shown in (*fewer_ops, *fewer_parts):
+        grid = _Grid(whole_us, width)
         blocks = [
-            *grid.block("time", measures, lambda row: MEASURES[row.measure]),
-            *grid.block("where it comes from", parts[:parts_shown], _part_name, lambda part: part.what_changed),
-            *grid.block("ops", ops[:ops_shown], _op_name, _op_remark),
-            *grid.block("modules", layers, lambda layer: layer.layer),
-            *grid.block("host time by op", host, lambda row: row.op),
+            *grid.block(base, measures, lambda row: MEASURES[row.measure]),
+            *grid.block("where it comes from", changed[:parts_shown], _part_name, lambda part: part.what_changed),
+            *grid.block("ops", ops[:ops_shown], _op_name, _op_remark, own_unit=True),
+            *grid.block("modules", layers, lambda layer: layer.layer, own_unit=True),
+            *grid.block("host time by op", host, lambda row: row.op, own_unit=True),
         ]
         if len(blocks) <= room:
             break
@@ -120,10 +120,13 @@ def _op_remark(op: OpDiff) -> str:
 
 
 class _Grid:
-    """Rows with A, B, Δ and ratio in one unit, and a name and a remark in what is left of the width."""
+    """Rows with A, B, Δ and ratio in one unit, and a name and a remark in what is left of the width.
+
+    Rows that add up to the whole are in its unit, and others in that of their own largest change.
+    """
 
     def __init__(self, whole_us: float, width: int) -> None:
-        self.unit, self.factor = ("ms", 1e3) if whole_us >= 500 else ("µs", 1.0)
+        self.unit, self.factor = _unit(whole_us)
         self.width = width
         self.name = LEAST_NAME
 
@@ -133,9 +136,13 @@ class _Grid:
         rows: Sequence[DiffT],
         name: Callable[[DiffT], str],
         remark: Callable[[DiffT], str] = lambda row: "",
+        *,
+        own_unit: bool = False,
     ) -> list[Line]:
         if not rows:
             return []
+        if own_unit:
+            self.unit, self.factor = _unit(max(max(row.a_us, row.b_us) for row in rows))
         longest = max(cell_width(clean(name(row))) for row in rows)
         self.name = max(LEAST_NAME, min(longest, self.width - FIGURES if self.width < WIDE else WIDE_NAME))
         head = f"{title:<{self.name}}  {'A ' + self.unit:>8}  {'B ' + self.unit:>8}  {'Δ':>9}  {'B/A':>7}"
@@ -158,8 +165,17 @@ class _Grid:
         return [(text.rstrip(), style), *((f"  {part}", "dim") for part in below)]
 
 
+def _unit(us: float) -> tuple[str, float]:
+    return ("ms", 1e3) if us >= 500 else ("µs", 1.0)
+
+
 def signed(value: float, decimals: int) -> str:
-    return f"{value:+,.{decimals}f}".replace("-", "−")
+    """
+    >>> signed(-1234.5, 1), signed(0.004, 2)
+    ('−1,234.5', '0.00')
+    """
+    text = f"{value:+,.{decimals}f}".replace("-", "−")
+    return text if text.strip("+−0.,") else text[1:]
 
 
 def ratio_text(row: TimeDiff) -> str:
@@ -203,13 +219,6 @@ def _largest(table: Table) -> str:
     return f"{timed[0].removeprefix('delta_')} {signed(row[timed[0]], 1)}: {' · '.join(texts)}"
 
 
-def _next(tables: dict[str, Table], sources: Sequence[str], width: int) -> list[Line]:
-    """Commands to copy stay whole: where the paths are too long for the line, A and B stand for them."""
-    pair = " ".join(quote(source) for source in sources)
-    options = [f"--table {name}" for name in list(tables)[:1]]
-    if "diff_summary" in tables:
-        options = ["--tree", "--table diff_ops"] if len(tables["diff_categories"]) else ["--table diff_host"]
-    if LABEL + len(f"warplens diff {pair} {options[-1]}") > width:
-        pair = "A B" if len(sources) == 2 else " ".join(["TRACE", *map(quote, sources[1:])])
-    texts = [f"warplens diff {pair} {option}" for option in options]
-    return [(f"{'try' if number == 0 else '':<{LABEL}}{clean(text)}", "dim") for number, text in enumerate(texts)]
+def _commands(commands: Sequence[str]) -> list[Line]:
+    """Commands to paste stay whole, however long the paths."""
+    return [(f"{'' if number else 'try':<{LABEL}}{clean(command)}", "dim") for number, command in enumerate(commands)]

@@ -42,6 +42,13 @@ def json_bytes(document: Document) -> bytes:
     return msgspec.json.encode(whole) + b"\n"
 
 
+def answer_json(answer: Answer) -> bytes:
+    """The Answer as one object."""
+    import msgspec
+
+    return msgspec.json.encode(to_encodable(answer)) + b"\n"
+
+
 def to_encodable(answer: Answer) -> object:
     """The Answer as JSON has it: texts that can be encoded, numbers rounded as the tables' are."""
     import msgspec

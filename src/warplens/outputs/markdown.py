@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from warplens.outputs.answer_text import finding_text, part_text, step_text
+from warplens.outputs.answer_text import finding_text, part_text, step_text, whose_step
 from warplens.outputs.cells import cell_texts, shown_columns
 from warplens_run.base.printable import clean
 from warplens_run.base.text import elide
@@ -57,7 +57,7 @@ def _answer(answer: Answer) -> Iterator[str]:
                 yield f"  {escape(finding.proof)}"
         yield ""
     if answer.parts and answer.clock is not None:
-        yield from (f"## Where one {answer.clock.whole} goes", "", _row(["part", "share", "time", "place"]))
+        yield from (f"## Where {whose_step(answer, answer.clock)} goes", "", _row(["part", "share", "time", "place"]))
         yield _row(["---", "---:", "---:", "---"])
         for part in answer.largest:
             numbers = [f"{part.percent:.1f}%", answer.clock.between(part.low_ms, part.high_ms)]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from warplens.model.answer import Answer, AnsweredFinding, Part
 from warplens.model.table import Table
-from warplens.outputs.answer_text import finding_text, part_text, step_text
+from warplens.outputs.answer_text import finding_text, part_text, step_text, whose_step
 from warplens.outputs.document import Document
 from warplens.outputs.furthest import furthest_text
 from warplens.outputs.power_text import power_text
@@ -23,6 +24,7 @@ from warplens.outputs.summary_lists import (
     memory_text,
     path_list,
     region_list,
+    share_text,
     stall_list,
 )
 from warplens.outputs.terminal import TableText, render_table
@@ -39,7 +41,10 @@ MAX_PARTS = 6
 MAX_BAR = 16
 PART_ROOM = 66
 """Cells for the name of a part of the step."""
+CAUSE_ROOM = 48
+"""Of those for its cause."""
 MAX_FINDINGS = 3
+NO_STEP_TIME = " without a gain in step time"
 SHOWN_APART = ("quality", "findings", "evidence")
 MAX_ROWS = 10
 MAX_TEXT = 1200
@@ -72,6 +77,8 @@ def render_summary(document: Document, *, width: int, written: Sequence[str] = (
 
 def _more(document: Document, tables: dict[str, Table], width: int) -> list[Line]:
     """What is not part of the Answer but says more of what was opened."""
+    if document.kind == "job":
+        return _of_job(document, width)
     if "kernel_categories" not in tables:
         return _first_rows(document, width)
     if "timeline" not in tables:
@@ -88,10 +95,20 @@ def _more(document: Document, tables: dict[str, Table], width: int) -> list[Line
         *_sparkline(tables["activity"], width),
         *_power(tables, width),
         *_memory(tables, width),
-        *(kernel_list_of_step(answer.kernels, width, clock) if clock else host_op_list(tables["ops"], width)),
+        *(kernel_list_of_step(answer, width, clock) if clock else host_op_list(tables["ops"], width)),
         *region_list(tables["regions"], width),
         *_replay(tables, width),
     ]
+
+
+def _of_job(document: Document, width: int) -> list[Line]:
+    """The kernels of the rank whose step is shown, and the stragglers; of a single one the verdict says all."""
+    answer, lines = document.answer, list[Line]()
+    if answer.clock is not None and answer.kernels:
+        lines += kernel_list_of_step(answer, width, answer.clock)
+    stragglers = next((table for table in document.tables if table.name == "stragglers"), None)
+    is_told = lines and stragglers is not None and len(stragglers) == 1
+    return lines if is_told else [*lines, *_first_rows(document, width)]
 
 
 def _first_rows(document: Document, width: int) -> list[Line]:
@@ -153,7 +170,7 @@ def _parts(answer: Answer, width: int) -> list[Line]:
     times = [clock.between(part.low_ms, part.high_ms) for part in shown]
     time_room = max(10, *map(len, times))
     of = f", shares of {clock.of_step(clock.step_ms)}" if clock.low_ms < clock.high_ms else ""
-    title = f"where one {clock.whole}{f' of {answer.parts_of}' if answer.parts_of else ''} goes{of}"
+    title = f"where {whose_step(answer, clock)} goes{of}"
     longest_name = max(cell_width(clean(text)) for text in (title, *map(_part_name, shown)))
     name_room = min(PART_ROOM, longest_name, width - 14 - time_room)
     title = title if cell_width(title) <= name_room else title.removesuffix(of)
@@ -164,15 +181,15 @@ def _parts(answer: Answer, width: int) -> list[Line]:
     for part, time in zip(shown, times, strict=True):
         length = f"  {bar(100 * part.percent / max(longest, 1e-9), room)}" if room else ""
         name, *rest_of_name = _whole(_part_name(part), name_room)
-        numbers = f"{part.percent:6.1f}%  {time:>{time_room}}"
+        numbers = f"{share_text(part.percent):>6}%  {time:>{time_room}}"
         lines.append((f"{name:<{name_room}}{length}{numbers}", "none"))
         lines += [(f"  {line}", "none") for line in rest_of_name]
     return lines
 
 
 def _part_name(part: Part) -> str:
-    """`GPU idle · host: forward (model.py:12 forward)`."""
-    name = part_text(part)
+    """`GPU idle · host: forward (model.py:12 forward)`; a long name of a range or a file is cut in its middle."""
+    name = part_text(replace(part, cause=elide(clean(part.cause), CAUSE_ROOM, middle=True)))
     with_place = f"{name} ({part.place})"
     has_place = part.place and part.place.strip("()") not in part.cause and cell_width(clean(with_place)) <= PART_ROOM
     return with_place if has_place else name
@@ -229,18 +246,21 @@ def _sparkline(activity: Table, width: int) -> list[Line]:
 
 
 def _findings(findings: Sequence[AnsweredFinding], width: int) -> list[Line]:
+    """The first that win something; suggestions for a kernel have no gains, so that the first of all are shown."""
     if not findings:
         return []
+    shown = [finding for finding in findings if finding.wins or not any(each.gain for each in findings)][:MAX_FINDINGS]
     lines: list[Line] = [("", "none"), ("findings", "bold")]
-    for finding in findings[:MAX_FINDINGS]:
+    for finding in shown:
         first, *rest = _whole(finding_text(finding), max(20, width - 7))
         lines += [(f"{finding.code}  {first}", "none"), *((f"       {line}", "none") for line in rest)]
         lines += [(f"       {line}", "none") for line in _whole(finding.proof, max(20, width - 7))]
         place = f"{finding.place}: " if finding.place else ""
         advice = _whole(place + finding.advice, max(20, width - 7))
         lines += [(f"       {line}", "dim") for line in advice]
-    if len(findings) > MAX_FINDINGS:
-        lines.append((f"       … {plural(len(findings) - MAX_FINDINGS, 'more finding', 'more findings')}", "dim"))
+    if others := [finding for finding in findings if finding not in shown]:
+        without = "" if any(each.wins or not each.gain for each in others) else NO_STEP_TIME
+        lines.append((f"       … {plural(len(others), 'more finding', 'more findings')}{without}", "dim"))
     return lines
 
 

@@ -9,10 +9,11 @@ from pathlib import PurePath
 import msgspec
 import polars as pl
 
-from warplens.model.answer import AnsweredKernel
+from warplens.model.answer import Answer
 from warplens.model.clock import Clock
 from warplens.model.records import records
 from warplens.model.table import Table
+from warplens.outputs.answer_text import whose_step
 from warplens.outputs.cells import cell_texts
 from warplens_run.base.printable import clean
 from warplens_run.base.text import cell_width, elide, fold
@@ -21,7 +22,7 @@ from warplens_run.base.units import format_bytes, format_count, format_ms, forma
 Line = tuple[str, str]
 MAX_HOLDERS = 3
 LEAST_PERCENT = 0.05
-"""Of a holder: less is shown as 0.0 %."""
+"""Less would be shown as 0.0 %."""
 BARS = " ▏▎▍▌▋▊▉█"
 LEAST_HOLDER_PERCENT = 1.0
 """Who holds less of the memory is in the table only: the summary fits one screen."""
@@ -100,7 +101,7 @@ def category_list(categories: Table, width: int) -> list[Line]:
         length = f"  {bar(100 * row.percent / max(longest, 1e-9), room)}" if room else ""
         name = elide(row.kernel_category, 28)
         time = format_ms(row.total_us / 1e3)
-        numbers = f"{row.percent:6.1f}%  {time:>11}  {format_count(row.count):>8}"
+        numbers = f"{share_text(row.percent):>6}%  {time:>11}  {format_count(row.count):>8}"
         lines.append((f"{name:<28}{length}  {numbers}", "none"))
     return lines
 
@@ -122,12 +123,13 @@ def kernel_list(kernels: Table, width: int) -> list[Line]:
     return _kernel_lines(records(frame, KernelTime), width, "top kernels")
 
 
-def kernel_list_of_step(kernels: Sequence[AnsweredKernel], width: int, clock: Clock) -> list[Line]:
+def kernel_list_of_step(answer: Answer, width: int, clock: Clock) -> list[Line]:
     """Shares and times of one step, as the parts above have them."""
     rows = [
-        KernelTime(each.kernel, each.op, 1e3 * each.time_ms, each.count, each.percent) for each in kernels[:MAX_KERNELS]
+        KernelTime(each.kernel, each.op, 1e3 * each.time_ms, each.count, each.percent)
+        for each in answer.kernels[:MAX_KERNELS]
     ]
-    return _kernel_lines(rows, width, f"top kernels of one {clock.whole}")
+    return _kernel_lines(rows, width, f"top kernels of {whose_step(answer, clock)}")
 
 
 def _kernel_lines(rows: Sequence[KernelTime], width: int, title: str) -> list[Line]:
@@ -148,7 +150,7 @@ def _kernel_lines(rows: Sequence[KernelTime], width: int, title: str) -> list[Li
             (row.kernel_short, room),
             *([(elide(clean(row.op), op_room, middle=True), op_room)] if op_room else []),
         ]
-        lines += _named(f"{row.percent:6.1f}%  {time:>11}{events}", *names)
+        lines += _named(f"{share_text(row.percent):>6}%  {time:>11}{events}", *names)
     return lines
 
 
@@ -238,7 +240,7 @@ def region_list(regions: Table, width: int) -> list[Line]:
     widest = 2 + max(8, *map(len, counts)) if counts[0] else 0
     lines: list[Line] = [("", "none"), (f"{'share':>7}{counts[0]:>{widest}}  {'region':<{room}}  kernel", "bold")]
     for row, count in zip(rows, counts[1:], strict=True):
-        figures = f"{row.percent:6.1f}%{count:>{widest}}"
+        figures = f"{share_text(row.percent):>6}%{count:>{widest}}"
         lines += _named(figures, (row.region, room), (row.kernel, max(12, width - 21 - room)))
     return lines
 
@@ -256,7 +258,7 @@ def stall_list(stalls: Table, width: int) -> list[Line]:
     lines: list[Line] = [("", "none"), (elide(header, width), "bold")]
     room = max(12, width - place_room - wait_room - 13)
     for row, place, wait, text in zip(rows, places, waits, texts, strict=True):
-        lines += _named(f"{row.percent:6.1f}%", (place, place_room), (wait, wait_room), (text, room))
+        lines += _named(f"{share_text(row.percent):>6}%", (place, place_room), (wait, wait_room), (text, room))
     return lines
 
 
@@ -278,9 +280,14 @@ def holder_list(peak: Table, width: int) -> list[Line]:
     for category, size, percent, count in sums.filter(pl.col("percent") >= LEAST_PERCENT).iter_rows():
         length = f"  {bar(100 * percent / max(longest, 1e-9), room)}" if room else ""
         allocations = format_count(count) if category not in NOT_ALLOCATED else ""
-        numbers = f"{percent:6.1f}%  {format_bytes(size):>10}  {allocations:>11}"
+        numbers = f"{share_text(percent):>6}%  {format_bytes(size):>10}  {allocations:>11}"
         lines.append((f"{category:<20}{length}  {numbers}".rstrip(), "none"))
     return lines
+
+
+def share_text(percent: float) -> str:
+    """What is not zero is not shown as zero."""
+    return "<0.1" if 0 < percent < LEAST_PERCENT else f"{percent:.1f}"
 
 
 def bar(percent: float, room: int) -> str:

@@ -42,6 +42,7 @@ KEPT = {
     "findings": ("title", "gain_ms", "gain_low_ms", "gain_high_ms", "bound", "place"),
     "bounds": ("step_ms", "saves_ms", "saves_low_ms", "saves_high_ms"),
     "what_if": ("step_ms", "gain_ms", "low_ms", "high_ms", "step_low_ms", "step_high_ms"),
+    "breakdown": ("part", "cause", "time_ms", "percent", "place"),
     "stragglers": ("gain_ms", "gain_low_ms", "gain_high_ms", "group", "cause", "since_step", "excess_ms"),
     "job_what_if": ("step_ms", "gain_ms", "gain_low_ms", "gain_high_ms"),
     "counters": ("op", "metric", "count", "mean"),

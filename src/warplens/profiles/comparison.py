@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path, PurePath
+from shlex import quote
 
 import numpy as np
 import polars as pl
 
-from warplens.advice.compared_steps import Clocks
+from warplens.advice.compared_steps import CORRECTED, Clocks
 from warplens.advice.comparison import (
     NEEDED,
     caveat,
     comparison_verdict,
+    gpu_time_sentence,
     noise_line,
     setup_sentence,
     tables_verdict,
@@ -59,6 +61,8 @@ class Sides:
     """The GPU of both, where it is the same."""
     compared: Pair | None = None
     profiles: tuple[Profile, ...] = ()
+    words: tuple[str, ...] = ()
+    """What names both sides in a command, where that is not their paths."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,14 @@ class Comparison(TablesOnDemand):
         return " and ".join(self.sources)
 
     @property
+    def base(self) -> str:
+        """What the times of the tables are of, as the head of a table has it; empty where there is no timeline."""
+        compared = self._sides.compared
+        if compared is None:
+            return ""
+        return f"{'one ' * compared.per_step}{_made(compared)} {'step' if compared.per_step else 'trace'}"
+
+    @property
     def hardware(self) -> Gpu | None:
         """The GPU of both; None where it is unknown or where they differ."""
         return self._sides.hardware
@@ -122,6 +134,14 @@ class Comparison(TablesOnDemand):
     @cached_property
     def _answer(self) -> Answer:
         return replace(super()._answer, compared=self._facts.clocks)
+
+    def _next(self) -> tuple[str, ...]:
+        options = [*["--tree"] * (TREE in self.table_names), f"--table {self.table_names[0]}"]
+        if self._sides.compared is not None:
+            both = all(len(side.events) for side in self._sides.compared.sides)
+            options = ["--tree", "--table diff_ops"] if both else ["--table diff_host"]
+        command = " ".join(["warplens diff", *map(quote, self._sides.words or self.sources)])
+        return tuple(f"{command} {option}" for option in options)
 
     def facts(self) -> dict[str, str]:
         """What belongs on top of a report: the verdict, what was compared, how much of it matched, the noise."""
@@ -173,6 +193,11 @@ def _tree_of(paths: Table) -> Tree:
     return tree.with_metrics(metrics)
 
 
+def _made(compared: Pair) -> str:
+    """How the times of both came about: recorded, or corrected by what recording cost."""
+    return CORRECTED if any(side.work.options.is_corrected for side in compared.sides) else RECORDED
+
+
 def _same_gpu(a: Gpu | None, b: Gpu | None) -> Gpu | None:
     return a if a == b else None
 
@@ -205,7 +230,8 @@ def _paths_tree(a: PathsProfile, b: PathsProfile) -> Table:
 def _paths_facts(a: PathsProfile, b: PathsProfile, comparison: Comparison) -> Facts:
     compared = [comparison.table(name) for name in comparison.table_names if name not in (REPORT_TABLES, TREE)]
     setup = setup_sentence(hardware_difference(a.hardware, b.hardware))
-    return Facts(setup + tables_verdict(compared), {"A": a.source, "B": b.source})
+    totals = [float(profile.table("kernels").frame["total_us"].sum()) for profile in (a, b)]
+    return Facts(setup + gpu_time_sentence(*totals) + tables_verdict(compared), {"A": a.source, "B": b.source})
 
 
 def compare_profiles(a: Profile, b: Profile, *, whole: bool = False) -> Comparison:
@@ -225,7 +251,8 @@ def compare_steps(profile: Profile, steps: str) -> Comparison:
     compared = pair_of_steps(profile.workspace, a, b)
     tables = bound(DIFF_TABLES, compared) | {TREE: TableSource(partial(diff_tree, compared))}
     labels = (f"{profile.source}, {steps_text(a)}", f"{profile.source}, {steps_text(b)}")
-    return Comparison(tables, Sides(labels, profile.hardware, compared), partial(_step_facts, profile, compared))
+    sides = Sides(labels, profile.hardware, compared, words=(profile.source, "--steps", steps))
+    return Comparison(tables, sides, partial(_step_facts, profile, compared))
 
 
 def _picked_steps(text: str, profile: Profile) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -263,7 +290,9 @@ def _usual_steps(steps: pl.DataFrame, known: tuple[int, ...]) -> tuple[tuple[int
 
 def _step_facts(profile: Profile, compared: Pair, comparison: Comparison) -> Facts:
     needed = {name: comparison.table(name) for name in NEEDED}
-    said = comparison_verdict(needed, shares_matched(compared), per_step=True, runs=None)
+    said = comparison_verdict(
+        needed, shares_matched(compared), per_step=True, runs=None, is_corrected=_made(compared) == CORRECTED
+    )
     lines = {
         "A": f"{steps_text(compared.a.steps)} of {Path(profile.source).name} · {device_line(profile.workspace)}",
         "B": f"{steps_text(compared.b.steps)} of the same trace",
@@ -273,7 +302,9 @@ def _step_facts(profile: Profile, compared: Pair, comparison: Comparison) -> Fac
     }
     if note := caveat(needed):
         lines["caution"] = note
-    return Facts(said.text + _add_work(lines, compared), lines, said.certainty)
+    cut = compared.basis.partition("; ")[2]
+    text = f"{said.text} {cut[0].upper()}{cut[1:]}." if cut else said.text
+    return Facts(text + _add_work(lines, compared), lines, said.certainty)
 
 
 def _add_work(lines: dict[str, str], compared: Pair) -> str:
@@ -289,10 +320,14 @@ def _add_work(lines: dict[str, str], compared: Pair) -> str:
 def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: Comparison) -> Facts:
     needed = {name: comparison.table(name) for name in NEEDED}
     a, b = (f"{Path(profile.source).name} · {device_line(profile.workspace)}" for profile in profiles)
-    clocks, runs = _clocks(profiles) if compared.per_step else None, (compared.a.runs, compared.b.runs)
-    unprofiled = clocks if clocks and all(clock.source != RECORDED for clock in clocks) else None
+    clocks, runs = _clocks(profiles, per_step=compared.per_step), (compared.a.runs, compared.b.runs)
     said = comparison_verdict(
-        needed, shares_matched(compared), per_step=compared.per_step, runs=runs, clocks=unprofiled
+        needed,
+        shares_matched(compared),
+        per_step=compared.per_step,
+        runs=runs,
+        clocks=clocks,
+        is_corrected=_made(compared) == CORRECTED,
     )
     lines = {
         "A": a,
@@ -305,7 +340,7 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
         lines["caution"] = note
     work = _add_work(lines, compared)
     if clocks:
-        lines["step"] = _steps_line(clocks)
+        lines[clocks[0].whole] = _steps_line(clocks)
     for label, profile in zip("AB", profiles, strict=True):
         warnings = profile.table("quality").frame.filter(pl.col("severity") == "warning")["message"].to_list()
         if warnings:
@@ -315,10 +350,13 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
     return Facts(setup_sentence(setup_differences(*profiles)) + said.text + work, lines, said.certainty, clocks or ())
 
 
-def _clocks(profiles: tuple[Profile, Profile]) -> Clocks | None:
-    """How long a step takes in both Answers; None where one has no steps, or waits that nothing recorded explains."""
+def _clocks(profiles: tuple[Profile, Profile], *, per_step: bool) -> Clocks | None:
+    """How long a step takes in both Answers, or the run where neither has steps; None where one is not known, or waits
+    for what nothing recorded explains."""
     a, b = (profile.clock if profile.plain_step else None for profile in profiles)
-    return (a, b) if a and b and min(a.step_ms, b.step_ms, a.steps, b.steps) > 0 else None
+    if a is None or b is None or min(a.step_ms, b.step_ms) <= 0:
+        return None
+    return (a, b) if {bool(a.steps), bool(b.steps)} == {per_step} else None
 
 
 def _steps_line(clocks: Clocks) -> str:
@@ -327,10 +365,11 @@ def _steps_line(clocks: Clocks) -> str:
     for label, clock in zip("AB", clocks, strict=True):
         recorded = clock.of_step(clock.recorded_ms)
         more = f" · {recorded} recorded" if recorded != clock.of_step(clock.step_ms) else ""
+        counted = f", {'all ' * (clock.steps > 1)}{clock.counted}" if clock.counted else ""
         why = f" ({clock.reason})" if clock.reason else ""
-        sides.append(f"{label} {clock.text}{more}, all {clock.counted}{why}")
-    hint = "; --step-time A,B, with measured steps, narrows it" if any(clock.is_wide for clock in clocks) else ""
-    return "; ".join(sides) + hint
+        sides.append(f"{label} {clock.text}{more}{counted}{why}")
+    hint = f"; --step-time A,B, with measured {clocks[0].whole}s, narrows it"
+    return "; ".join(sides) + (hint if any(clock.is_wide for clock in clocks) else "")
 
 
 KNOWN_PERCENT = 80.0

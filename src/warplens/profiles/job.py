@@ -33,7 +33,7 @@ from warplens.ranks.job_step import job_clock
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.records import RankDigest
 from warplens.ranks.scene import job_scene
-from warplens.ranks.step_parts import deciding_position, parts_by_rank
+from warplens.ranks.step_parts import deciding_position, kernels_of, parts_by_rank
 from warplens.ranks.tables import JOB_TABLES
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.base.units import format_bytes, listed, plural
@@ -160,7 +160,7 @@ class JobProfile(TablesOnDemand):
         formats = {digest.facts.format or TORCH for digest in self.job.digests}
         format = formats.pop() if len(formats) == 1 else ""
         gain = partial(gain_of_hiding, self.model)
-        return find_in_job(tables, self.step_ms, self.clock, gain, self.min_gain_percent, format)
+        return find_in_job(tables, self.step_ms, self.clock, gain, self._shown_rank, self.min_gain_percent, format)
 
     def findings(self) -> list[Finding]:
         """What delays the job, the largest gain first."""
@@ -171,22 +171,30 @@ class JobProfile(TablesOnDemand):
         """How long one step of the job takes; None where no step was recorded by all ranks."""
         return job_clock(self.model)
 
+    @property
+    def _shown_rank(self) -> int:
+        """The one whose step the answer divides into parts; of no account without a step."""
+        return self.job.ranks[deciding_position(self.model) if self.clock else 0]
+
     @cached_property
     def _answer(self) -> Answer:
         from warplens.advice.job_verdict import job_verdict
+        from warplens.advice.top_kernels import top_kernels_of_rank
 
         clock = self.clock
         said = job_verdict(self.table("stragglers"), self.step_ms, clock, coverage(self.model))
         warnings, limits = notes_of(self.table("quality"))
-        position = deciding_position(self.model) if clock else 0
+        position = self.job.ranks.index(self._shown_rank)
+        parts = parts_by_rank(self.model).get(position, ())
         return Answer(
             kind=self.kind,
             opened=(self._short_source, *self._headline()),
             verdict=said.text,
             certainty=said.certainty,
             clock=clock,
-            parts=parts_by_rank(self.model).get(position, ()),
-            parts_of=f"rank {self.job.ranks[position]}" if clock else "",
+            parts=parts,
+            parts_of=f"rank {self._shown_rank}" if clock else "",
+            kernels=top_kernels_of_rank(kernels_of(self.model, position), parts, clock) if clock else (),
             findings=tuple(answered(finding, clock, SIMULATED) for finding in self.findings()),
             warnings=warnings,
             limits=(*limits, f"the step is as recorded: {clock.reason}") if clock else limits,

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.advice.compared_steps import SAME, change_of_steps
+from warplens.advice.compared_steps import SAME, Clocks, amounts, change_of_steps
 from warplens.analyses.diff.report_tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
 from warplens.model.table import Table
@@ -98,14 +98,15 @@ def _facts(a: JobProfile, b: JobProfile, comparison: Comparison) -> Facts:
     for label, ranks_of_one in zip("AB", only, strict=True):
         if ranks_of_one:
             lines[f"only in {label}"] = rank_text(ranks_of_one)
-    return Facts(_verdict(comparison, *lengths), lines)
+    clocks = (a.clock, b.clock) if a.clock and b.clock else None
+    return Facts(_verdict(comparison, clocks, *lengths), lines, clocks=clocks or ())
 
 
-def _verdict(comparison: Comparison, a_ms: Sequence[float], b_ms: Sequence[float]) -> str:
-    """`a_ms` and `b_ms` are the lengths of the jobs' steps."""
+def _verdict(comparison: Comparison, clocks: Clocks | None, a_ms: Sequence[float], b_ms: Sequence[float]) -> str:
+    """`a_ms` and `b_ms` are the lengths of the jobs' steps, whose medians the clocks are."""
     parts = []
-    if a_ms and b_ms:
-        step = change_of_steps(a_ms, b_ms, "per recorded step of the job")
+    if clocks and a_ms and b_ms:
+        step = change_of_steps(a_ms, b_ms, f"{amounts(clocks, recorded=True)} per recorded step of the job")
         if step.is_shown and step.ratio >= SAME:
             parts.append(f"B is {step.compared.text}: {step.span}")
         else:
@@ -113,7 +114,7 @@ def _verdict(comparison: Comparison, a_ms: Sequence[float], b_ms: Sequence[float
         if step.delta_us and (not step.is_shown or step.unseen_percent is None):
             parts.append(step.unseen)
     found = comparison.table("stragglers").frame
-    for status, text in ((ONLY_A, "gone"), (ONLY_B, "new"), (BOTH, "in both")):
+    for status, text in ((ONLY_A, "straggler gone"), (ONLY_B, "new straggler"), (BOTH, "straggler in both")):
         names = found.filter(pl.col("status") == status)["straggler"].to_list()
         if names:
             more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []

@@ -19,7 +19,6 @@ from warplens.model.edits import WorkOfRows
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
 from warplens.model.scene import Scene
 from warplens.model.table import Table
-from warplens.model.time_base import time_base
 from warplens.model.trace import Meta, Trace
 from warplens.outputs import Document, Extras
 from warplens.outputs.document import CorrectedTimes, DocumentKind
@@ -128,12 +127,13 @@ class Profile(TablesOnDemand):
     @cached_property
     def _findings(self) -> list[Finding]:
         from warplens.advice import find
+        from warplens.analyses.graph.breakdown import step_parts
         from warplens.analyses.graph.host_code import host_code
 
         bounds = self.bounds
         findings = find(
             self._advice_tables(), self.min_gain_percent, self.trace.meta.format, self.model_of_gains, bounds,
-            host_code(self.workspace) if bounds is not None else None, self.clock,
+            host_code(self.workspace) if bounds is not None else None, self.clock, lambda: step_parts(self.workspace),
         )  # fmt: skip
         findings += self._memory_findings()
         if self.workspace.proof is None:
@@ -309,6 +309,7 @@ class Profile(TablesOnDemand):
         from warplens.analyses.graph.capturing import capture_share
 
         tables = self._advice_tables()
+        distributed = self.meta.distributed
         opened = (self._short_source, *headline(self.meta, device_line(self.workspace)))
         parts = step_parts(self.workspace) if self.clock else ()
         return answer_of_trace(
@@ -321,6 +322,7 @@ class Profile(TablesOnDemand):
             tables,
             self._out_of_memory(),
             capture_share(self.workspace),
+            (distributed.world_size if distributed else None) or 1,
         )
 
     def _out_of_memory(self) -> str:
@@ -336,11 +338,6 @@ class Profile(TablesOnDemand):
             if failure:
                 return failure
         return unrecorded_failure_sentence(endings[0]) if endings else ""
-
-    def shares_of(self) -> str:
-        """What every share of the time is a share of: the mean step, or the whole trace; empty where no GPU worked."""
-        base = time_base(self.table("steps"), self.table("timeline"))
-        return base.text if base.whole_ms else ""
 
     def document(
         self, tables: Iterable[str] | None = None, *, command: str = "", mode: DocumentKind = "report", start: str = ""

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from warplens.analyses.graph.breakdown import COMPUTATION, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from warplens.analyses.time.gaps import gaps_in_any_order
 from warplens.analyses.time.host_activity import matching_names
 from warplens.analyses.time.steps import steps as steps_table
@@ -15,7 +16,7 @@ from warplens.analyses.work.comm import UNKNOWN as UNKNOWN_TEXT
 from warplens.analyses.work.comm import described_collectives
 from warplens.analyses.work.modules import lines_around, modules_around
 from warplens.analyses.workspace import COMMUNICATION, Workspace
-from warplens.model.kinds import NONE
+from warplens.model.kinds import CODE, NONE
 from warplens.model.trace import Bools, Ints
 from warplens.passes.climb import climb
 from warplens.ranks.computing import computing
@@ -45,6 +46,7 @@ def digest(work: Workspace, rank: int, host: str) -> RankDigest:
         "collectives": _with_those_of_the_host(work, _collectives(work), on_host),
         "host": _host_time(work),
         "work": _gpu_work(work),
+        "kernels": _kernels(work),
         "compute": computing(work),
         **(condensed(work) if on_host is None or has_kernels else condensed_on_host(work, on_host)),
     }
@@ -220,6 +222,21 @@ def _lanes_of_program(work: Workspace) -> Ints:
     rows = np.append(launch[launch >= 0], marking)
     lanes: Ints = np.unique(trace.ints("lane")[rows])
     return lanes
+
+
+def _kernels(work: Workspace) -> pl.DataFrame:
+    """GPU time by kernel and op, whatever runs meanwhile; copies are never communication, as in a step's parts."""
+    part = (
+        pl.when(pl.col("kind") == CODE["memcpy"])
+        .then(pl.lit(EXPOSED_COPIES))
+        .when(pl.col("kernel_category") == COMMUNICATION)
+        .then(pl.lit(EXPOSED_COMMUNICATION))
+        .otherwise(pl.lit(COMPUTATION))
+    )
+    keys = ["step", "part", "kernel", "op"]
+    named = work.gpu.select("step", part.alias("part"), pl.col("kernel_short").alias("kernel"), "op", "dur_ns")
+    summed = named.group_by(keys).agg(pl.len().alias("count"), pl.col("dur_ns").sum().alias("gpu_ns"))
+    return summed.sort(keys)
 
 
 def _gpu_work(work: Workspace) -> pl.DataFrame:

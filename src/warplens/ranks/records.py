@@ -62,6 +62,11 @@ FRAMES: Final[dict[str, dict[str, type[pl.DataType]]]] = {
         "step": pl.Int64, "op": pl.String, "line": pl.String, "count": pl.Int64, "gpu_ns": pl.Int64,
         "elements": pl.Int64,
     },
+    # GPU time of kernels and of the ops that launch them, as the part of a step that they count as.
+    "kernels": {
+        "step": pl.Int64, "kernel": pl.String, "op": pl.String, "part": pl.String, "count": pl.Int64,
+        "gpu_ns": pl.Int64,
+    },
     # When the GPU computed, with short gaps closed: see computing.py.
     "compute": {"start_ns": pl.Int64, "end_ns": pl.Int64},
     # The step's graph between the moments that ranks share: see condensing.py.

@@ -12,25 +12,23 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.graph.breakdown import BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES, IDLE
+from warplens.analyses.graph.breakdown import COMPUTATION, EXPOSED_COMMUNICATION, EXPOSED_COPIES, IDLE
 from warplens.analyses.shared import shared
 from warplens.model.answer import Part
 from warplens.passes.steps import PROFILER_STEP
-from warplens.ranks.job_step import deciding_straggler, job_clock, job_steps
+from warplens.ranks.job_step import deciding_straggler, gain_range, job_clock, job_steps
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.records import RankDigest
 
 HOST: Final = "host"
 PARTS: Final = {HOST: "the host works on the step, where no GPU is used; place: what takes it longest"}
 """Of a job, besides those of a trace."""
-COMPUTATION: Final = "computation"
 WAITING: Final = "waits for other ranks"
 TRANSFER: Final = "transfers"
 UNMATCHED: Final = "without a counterpart"
 COPIES: Final = "copies"
 BETWEEN: Final = "no work of the step"
 CAUSES: Final = {
-    COMPUTATION: "kernels that compute, of every category",
     WAITING: "a collective waits until the last rank begins it",
     TRANSFER: "a collective moves data: all its ranks have begun it",
     UNMATCHED: "communication of which no other rank has a record: waits and transfers are not told apart",
@@ -57,9 +55,19 @@ def parts_by_rank(model: JobModel) -> dict[int, tuple[Part, ...]]:
 
 
 def deciding_position(model: JobModel) -> int:
-    """The rank whose parts stand for the job: the costliest straggler, else the one with most work of its own."""
-    straggler = deciding_straggler(model)
-    return straggler.positions[0] if straggler else int(np.argmax(np.median(model.pace.own_ns, axis=1)))
+    """The rank whose parts stand for the job: the costliest straggler, if it surely delays the job, else the rank with
+    most work of its own."""
+    straggler, clock = deciding_straggler(model), job_clock(model)
+    if straggler and clock and gain_range(straggler.gain_ms, clock.step_ms, straggler.confidence == "high").low_ms > 0:
+        return straggler.positions[0]
+    return int(np.argmax(np.median(model.pace.own_ns, axis=1)))
+
+
+def kernels_of(model: JobModel, position: int) -> pl.DataFrame:
+    """What the rank's GPU ran in the steps that count: kernel, op, part of the step, `us` and `count`."""
+    ran = model.job.digests[position].frames["kernels"].filter(pl.col("step").is_in(job_steps(model)))
+    us = (pl.col("gpu_ns").sum() / 1e3).alias("us")
+    return ran.group_by("kernel", "op", "part").agg(us, pl.col("count").sum())
 
 
 def _exposed(model: JobModel) -> pl.DataFrame:
@@ -84,7 +92,7 @@ def _parts(model: JobModel, digest: RankDigest, exposed: pl.DataFrame) -> Iterat
     sums = digest.steps.filter(counted).select(pl.col(names).fill_null(0).sum()).row(0)
     busy_ms, compute_ms, exposed_ms = (ns / steps / 1e6 for ns in sums)
     ops = digest.frames["work"].filter(counted).group_by("op").agg(pl.col("gpu_ns").sum()).sort("gpu_ns", "op").tail(1)
-    yield _placed(Part(BUSY, COMPUTATION, compute_ms, 0.0), ops, steps)
+    yield _placed(Part(COMPUTATION, "", compute_ms, 0.0), ops, steps)
     by_cause = {name: int(exposed[name].sum()) for name in (WAITING, TRANSFER, UNMATCHED)}
     for cause, ns in by_cause.items():
         yield Part(EXPOSED_COMMUNICATION, cause, exposed_ms * ns / max(1, sum(by_cause.values())), 0.0)
@@ -103,7 +111,7 @@ def _rest(model: JobModel, digest: RankDigest, missing_ms: float) -> Part:
     is_named = ~pl.col("name").str.contains(PROFILER_STEP.pattern)
     named = digest.frames["host"].filter(pl.col("step").is_in(steps) & is_named)
     done = named.group_by("name").agg(pl.col("host_ns").sum())
-    return _placed(Part(HOST, COMPUTATION, missing_ms, 0.0), done.sort("host_ns", "name").tail(1), len(steps))
+    return _placed(Part(HOST, "", missing_ms, 0.0), done.sort("host_ns", "name").tail(1), len(steps))
 
 
 def _placed(part: Part, most: pl.DataFrame, steps: int) -> Part:

@@ -22,6 +22,8 @@ MISSING = "–"
 _DURATION_STEPS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 _SHORT_UNITS = (("s", 1e3, 2), ("ms", 1.0, 1), ("µs", 1e-3, 1))
 """Each with its milliseconds and the decimals that are shown."""
+LEAST_SHOWN_MS = 0.5e-6
+"""Nothing lasts half a nanosecond."""
 _BINARY_STEPS = tuple((unit, 1024.0**power) for power, unit in enumerate(("B", "KiB", "MiB", "GiB", "TiB", "PiB")))
 _SI_STEPS = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
 _SMALL_SI_STEPS = (("n", 1e-9), ("µ", 1e-6), ("m", 1e-3))
@@ -69,11 +71,18 @@ def format_ms(ms: float) -> str:
 def format_short_ms(ms: float, like_ms: float) -> str:
     """A duration given in milliseconds for a sentence: few digits, in the unit that reads best for `like_ms`.
 
+    What is not zero is not shown as zero: it has the decimals that its first digit needs.
+
     >>> format_short_ms(21.43, 21.43), format_short_ms(0.213, 21.43), format_short_ms(1136.3, 1136.3)
     ('21.4 ms', '0.2 ms', '1.14 s')
+    >>> format_short_ms(0.0213, 21.43), format_short_ms(0.0, 21.43), format_short_ms(1e-9, 21.43)
+    ('0.02 ms', '0.0 ms', '0.0 ms')
     """
     unit, factor, decimals = next((unit for unit in _SHORT_UNITS if like_ms >= unit[1]), _SHORT_UNITS[-1])
-    return f"{ms / factor:,.{decimals}f} {unit}"
+    value = ms / factor
+    if LEAST_SHOWN_MS <= abs(ms) < 0.5 * 10**-decimals * factor:
+        decimals = math.ceil(-math.log10(abs(value)))
+    return f"{value:,.{decimals}f} {unit}"
 
 
 def format_s(s: float) -> str:

@@ -104,7 +104,7 @@ def _number_columns(number: str, frame: pl.DataFrame) -> list[Column]:
 
 
 def _sorted(frame: pl.DataFrame, numbers: list[str]) -> pl.DataFrame:
-    """By the first time there is, largest difference first; tables without times keep their order."""
-    if not numbers or not _is_time(numbers[0]):
+    """By the first time there is, else by the first number: the largest difference first."""
+    if not numbers:
         return frame
     return frame.sort(pl.col(f"delta_{numbers[0]}").abs(), descending=True, nulls_last=True, maintain_order=True)

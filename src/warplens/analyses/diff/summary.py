@@ -30,7 +30,8 @@ def diff_summary(pair: Pair) -> Table:
     whole = total.select(pl.lit(TOTAL).alias("kind"), pl.lit("step" if pair.per_step else "trace").alias("part"), *keep)
     parts = pl.concat([work, idle.select(pl.lit(IDLE).alias("kind"), pl.col("cause").alias("part"), *keep)])
     parts = pl.concat([parts, _rest(whole, parts).select(parts.columns)])
-    parts = parts.sort(pl.col("delta_us").abs(), "part", descending=[True, False])
+    sizes = [pl.col("delta_us").abs(), pl.max_horizontal("a_us", "b_us")]
+    parts = parts.sort(*sizes, "part", descending=[True, True, False])
     frame = pl.concat([whole, parts])
     change = float(whole["delta_us"].sum())
     share = (100 * pl.col("delta_us") / change) if change else pl.lit(None, pl.Float64)

@@ -30,15 +30,15 @@ from warplens.model.kinds import CODE
 from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
 
-BUSY: Final = "GPU busy"
+COMPUTATION: Final = "computation"
 EXPOSED_COMMUNICATION: Final = "exposed communication"
 EXPOSED_COPIES: Final = "exposed copies"
 BEFORE: Final = "before the first launch"
 IDLE: Final = "GPU idle"
 AFTER: Final = "after the last kernel"
-WITH_GPU: Final = (BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES)
+WITH_GPU: Final = (COMPUTATION, EXPOSED_COMMUNICATION, EXPOSED_COPIES)
 PARTS: Final = {
-    BUSY: "kernels run; cause: their category",
+    COMPUTATION: "kernels run that do not communicate; cause: their category",
     EXPOSED_COMMUNICATION: "communication runs while nothing computes",
     EXPOSED_COPIES: "copies run while nothing computes or communicates",
     BEFORE: "no GPU works yet in this step; cause: what the host does",
@@ -191,7 +191,7 @@ def _busy_parts(events: _GpuTime) -> Iterator[Part]:
     """Each moment belongs to what computes then, else to communication, else to copies; several categories that run at
     once share it."""
     taken = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    for group, part in enumerate((BUSY, EXPOSED_COMMUNICATION, EXPOSED_COPIES)):
+    for group, part in enumerate((COMPUTATION, EXPOSED_COMMUNICATION, EXPOSED_COPIES)):
         own = events.group == group
         labels = events.label.filter(pl.Series(own))
         start, end = events.start_ns[own], events.end_ns[own]
@@ -220,9 +220,8 @@ def _gaps(graph: StepGraph, times: Floats, free: Union) -> tuple[Union, list[str
     """The idle gaps, cut where a step begins; which part of a step each is, and the node that it waits for."""
     marks = np.flatnonzero((graph.kind == MARK) & ~np.bool_(graph.is_run))
     moments = np.rint(times[marks]).astype(np.int64)
-    cuts = [moments[(moments > begin) & (moments < end)] for begin, end in zip(*free, strict=True)]
-    starts = np.concatenate([np.append(begin, cut) for begin, cut in zip(free.starts, cuts, strict=True)])
-    ends = np.concatenate([np.append(cut, end) for end, cut in zip(free.ends, cuts, strict=True)])
+    cuts = np.setdiff1d(moments[covers(free, moments)], free.starts)
+    starts, ends = np.union1d(free.starts, cuts), np.union1d(free.ends, cuts)
     work = np.flatnonzero(graph.is_work)
     begins = np.rint(times[work] - graph.weight_ns[work]).astype(np.int64)
     order = np.argsort(begins, kind="stable")

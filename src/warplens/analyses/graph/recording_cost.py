@@ -38,9 +38,9 @@ class RecordingCost(NamedTuple):
         if self.share < 0:
             return f"the step takes longer without the profiler than recorded: {self.origin}"
         if self.high > 1:  # of steps recorded without ops: not a share of time in ops
-            return f"what recording takes of the host's time: {self.origin}"
+            return f"the cost of recording is fitted to steps recorded without ops, {self.origin}"
         share, low, high = (100 * max(0.0, part) for part in (self.share, self.low, self.high))
-        return f"recording takes {share:.0f} % of the host's time in ops ({low:.0f} to {high:.0f}): {self.origin}"
+        return f"recording takes {share:.0f} % of the host's time in ops ({low:.0f} to {high:.0f}), {self.origin}"
 
 
 GIVEN: Final = "so the simulated step takes the given time"

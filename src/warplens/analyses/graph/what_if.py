@@ -129,6 +129,11 @@ class StepModel(msgspec.Struct, frozen=True, eq=False):
 
         low, high = interval(gain_ms, more, less)
         step_low, step_high = interval(*steps_ms)
+        # What shortens the step however fast the host is loses nothing, and what lengthens it wins nothing.
+        if min(gain_ms, more, less) >= -NOTHING_MS:
+            low, step_high = max(min(0.0, gain_ms), low), min(max(step_ms, self.step_high_ms), step_high)
+        if max(gain_ms, more, less) <= NOTHING_MS:
+            high, step_low = min(max(0.0, gain_ms), high), max(min(step_ms, self.step_low_ms), step_low)
         return Gain(step_ms, gain_ms, low, min(self.step_high_ms, high), max(0.0, step_low), step_high)
 
     def changed_ms(self, changes: Iterable[StepChange]) -> float:

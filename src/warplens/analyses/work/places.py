@@ -15,6 +15,7 @@ from warplens.model.trace import Ints
 from warplens.model.user_code import FRAME
 
 INSTANCE = re.compile(r"_\d+(?=/|$)")
+BUILT_IN = re.compile(r"<built-in (?:method|function) (\w+) of (\S+) object at 0x[0-9a-f]+>")
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -96,8 +97,10 @@ def pattern_of(path: str) -> str:
 def place_text(frame: str) -> str:
     """A profiler's frame name as people and editors write places.
 
-    >>> place_text("model.py(12): forward")
-    'model.py:12 forward'
+    >>> place_text("model.py(12): forward"), place_text("<built-in method transpose of Tensor object at 0x7f7c2f0c>")
+    ('model.py:12 forward', 'transpose of Tensor')
     """
+    if built_in := BUILT_IN.fullmatch(frame):
+        return f"{built_in[1]} of {built_in[2]}"
     match = FRAME.fullmatch(frame)
     return f"{match['file']}:{match['line']} {match['function']}" if match else frame

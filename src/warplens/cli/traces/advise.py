@@ -69,7 +69,7 @@ def _job_scope(profile: Opened, min_gain: float | None) -> AdviceScope:
     notes = [row["message"] for row in profile.table("quality").to_dicts() if row["severity"] == "warning"]
     least = JOB_THRESHOLDS.min_gain_percent if min_gain is None else min_gain
     clock = profile.answer().clock
-    step = f"the job's step: {clock.amount}" if clock else ""
+    step = f"the job's step: {clock.text}" if clock else ""
     return AdviceScope(profile.verdict(), True, least, notes, step)
 
 
@@ -81,8 +81,7 @@ def _scope(profile: Profile) -> AdviceScope:
     gains_of = f"one {clock.whole}: {clock.text}" if clock else ""
     notes += [model.cost.note, *model.graph.notes] if model is not None else []
     furthest = furthest_text(profile.table("roofline"), profile.table("kernel_categories"))
-    shares_of = profile.shares_of()
-    return AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, shares_of, gains_of, furthest)
+    return AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, gains_of, furthest)
 
 
 def _limits_advice(note: dict[str, str]) -> bool:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from warplens.api import diff, open, open_ranks
+from warplens.cli.opening import options_given
 from warplens.cli.options import (
     add_cluster,
     add_outputs,
@@ -25,15 +29,17 @@ from warplens.cli.showing import show_text, themed
 from warplens.outputs import plan_outputs, write
 from warplens.outputs.diff_text import SCREEN_TABLES, render_comparison
 from warplens.outputs.diff_tree_text import render_diff_tree
+from warplens.outputs.json_text import answer_json
 from warplens.ranks.finding_files import is_job
 from warplens_run.base.errors import UsageError
-from warplens_run.base.units import parse_duration
+from warplens_run.base.units import listed, parse_duration
 from warplens_run.cli.options import percentage, positive
-from warplens_run.cli.printing import command_line, note, print_err, report_written, width
+from warplens_run.cli.printing import command_line, note, print_err, report_written, width, write_bytes
 from warplens_run.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.model.table import Table
+    from warplens.outputs import Document
     from warplens.profiles.comparison import Comparison
     from warplens.profiles.options import OpenOptions
     from warplens.profiles.trace import Profile
@@ -87,24 +93,25 @@ class DiffVerb(Verb):
         parser.add_argument("-t", "--threshold", type=percentage, default=1.0, metavar="PERCENT",
                             help="omit what changed by less than this share of the total (default 1)")  # fmt: skip
         parser.add_argument("--whole", action="store_true", help="the whole traces, also where both have steps")
-        add_rows(parser, "the table, the tree or the parts")
+        add_rows(parser, "the table or the tree; of neither: --json the verdict as one object, --csv the parts")
         parser.add_argument("-q", "--quiet", action="store_true", help="no summary, only the outputs")
 
     def run(self, args: argparse.Namespace) -> int:
         if args.table and args.tree:
             raise UsageError("--table and --tree exclude each other", hint="give one of them")
+        chosen = [f"--{name}" for name in ("top", "sort", "where", "columns") if getattr(args, name)]
+        if chosen and args.json and not (args.table or args.tree):
+            raise UsageError(f"{listed(chosen)}: --json alone prints no rows", hint="add --table NAME")
         inputs = [path for path in (args.a, args.b, *args.rules) if path is not None]
         targets = plan_outputs(args.output, tables=args.tables, force=args.force, inputs=inputs)
         comparison = _open(args)
-        written = [
-            path
-            for target in targets
-            for path in write(target, themed(comparison.document(command=command_line()), args))
-        ]
+        written = [path for target in targets for path in write(target, _document(comparison, args))]
         if args.tree:
             _show_tree(args, comparison.diff_tree(args.context))
-        elif args.table or args.json or args.csv:
+        elif args.table or args.csv:
             print_rows(comparison.table(args.table or comparison.table_names[0]), args, keep=TIMES)
+        elif args.json:
+            write_bytes(answer_json(_document(comparison, args, ()).answer))
         elif not args.quiet:
             _show_summary(args, comparison)
             return 0
@@ -186,11 +193,21 @@ def _step_times_ms(text: str) -> tuple[float, float]:
 
 
 def _show_summary(args: argparse.Namespace, comparison: Comparison) -> None:
+    from warplens.profiles.comparison import TREE
+
     names = comparison.table_names
-    needed = [name for name in names if name in SCREEN_TABLES or "diff_ops" not in names]
-    document = comparison.document(needed)
-    sources = (args.a, args.b) if args.b else (args.a, "--steps", args.steps)
-    show_text(render_comparison(document, sources, width=width(120), written=args.output))
+    needed = [name for name in names if name in SCREEN_TABLES or ("diff_ops" not in names and name != TREE)]
+    document = _document(comparison, args, needed)
+    show_text(render_comparison(document, comparison.base, width=width(120), written=args.output))
+
+
+def _document(comparison: Comparison, args: argparse.Namespace, tables: Sequence[str] | None = None) -> Document:
+    """Of the traces as they were opened: the commands that it proposes have the same options."""
+    document = themed(comparison.document(tables, command=command_line()), args)
+    given = [*options_given(args), *["--whole"] * args.whole]
+    given += [f"--cluster {quote(args.cluster)}"] if args.cluster else []
+    commands = tuple(" ".join([command, *given]) for command in document.answer.next)
+    return replace(document, answer=replace(document.answer, next=commands))
 
 
 def _show_tree(args: argparse.Namespace, tree: Table) -> None:

@@ -86,7 +86,7 @@ def job_tiles(answer: Answer, tables: Sequence[Table]) -> list[Tile]:
     names = {part.part for part in answer.parts}
     return [
         Tile("Step", clock.amount, f"{clock.known} · {steps}", meaning, "step_time"),
-        *([gpu_busy(answer, clock, f"{answer.parts_of}'s step")] if names & {"GPU busy", "GPU idle"} else []),
+        *([gpu_busy(answer, clock, f"{answer.parts_of}'s step")] if names & {"computation", "GPU idle"} else []),
         *(_part_of_rank(answer, clock, name) for name in JOB_PARTS if name in names),
         *map(_straggler, _rows(tables, "stragglers")[:1]),
     ]
@@ -113,8 +113,10 @@ def _part_of_rank(answer: Answer, clock: Clock, name: str) -> Tile:
 
 
 def _straggler(row: Row) -> Tile:
+    """Named a straggler only where it surely delays the others."""
+    label = "Straggler" if row["gain_low_ms"] > 0 else "Slower rank"
     note = f"{_short_ms(row['excess_ms'])} a step since step {row['since_step']}"
-    return Tile("Straggler", f"rank {row['rank']}", note, f"slower than its peers; cause: {row['cause']}", "stragglers")
+    return Tile(label, f"rank {row['rank']}", note, f"slower than its peers; cause: {row['cause']}", "stragglers")
 
 
 def snapshot_tiles(tables: Sequence[Table]) -> Iterator[Tile]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warplens.model.answer import Answer
+from warplens.model.answer import LEAST_SAVING, Answer
 from warplens.model.clock import SOURCES, Clock
 from warplens.model.overview import Overview
 from warplens.outputs.document import Document
@@ -21,9 +21,6 @@ from warplens_run.base.units import format_bytes
 
 COMPLETE_PERCENT = 99.0
 """From this share of the GPU time on, costs count as known for all of it."""
-
-LEAST_SAVING = 0.001
-"""Of the step: less is what the simulation rounds away."""
 
 
 def page_tiles(document: Document, overview: Overview | None) -> list[Tile]:
@@ -47,7 +44,7 @@ def step_parts(answer: Answer) -> list[StepPart]:
     return [
         StepPart(
             f"{part.part} · {part.cause}" if part.cause else part.part,
-            "" if part.part in HOST_SIDE else part.cause,
+            "" if part.part in HOST_SIDE else part.cause or part.part,
             clock.between(part.low_ms, part.high_ms),
             part.percent,
             part.place,

@@ -73,10 +73,10 @@ def _even_transfers(model: JobModel, stage: Ints, own: Bools, steps: list[int]) 
 
 
 def _sums(model: JobModel, frame: str, value: str, steps: list[int]) -> Floats:
-    """Of each rank, the median over the steps of what it takes in one."""
+    """Of each rank, the mean over the steps of what it takes in one: as the parts of its step are."""
     return np.array([
         float(digest.frames[frame].filter(pl.col("step").is_in(steps)).group_by("step")
-              .agg(pl.col(value).sum())[value].median() or 0.0)  # type: ignore[arg-type]
+              .agg(pl.col(value).sum())[value].mean() or 0.0)  # type: ignore[arg-type]
         for digest in model.job.digests
     ])  # fmt: skip
 

@@ -19,7 +19,7 @@ COLUMNS = (
     Column("cause", f"{', '.join(CAUSES)} (no cause explains {EXPLAINS:.0%})", "", pl.String),
     Column("excess_ms", "what it takes longer than its peers, per step since then", "ms", pl.Float64),
     Column("gain_ms", "what the job's step would win without that, simulated, per step since then", "ms", pl.Float64),
-    Column("gain_low_ms", "the least that it is expected to win; 0 where confidence is not high", "ms", pl.Float64),
+    Column("gain_low_ms", "the least that it is expected to win; 0 where that is not certain", "ms", pl.Float64),
     Column("gain_high_ms", "the most", "ms", pl.Float64),
     Column(
         "lost_ms", "what all other ranks are expected to lose per step: gain_ms times their number", "ms", pl.Float64
