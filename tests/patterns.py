@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import math
 import pkgutil
 import re
 import signal
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -37,10 +38,22 @@ METHODS = {"match", "search", "fullmatch", "findall", "finditer", "split", "sub"
 FLAGS_AT = {"match": 2, "search": 2, "fullmatch": 2, "findall": 2, "finditer": 2, "split": 3, "sub": 4}
 # What a name in an f-string stands for that is known only when the function runs: nearly always a name.
 LOCAL_NAME = "name"
+KNOWS_PATTERNS = re.compile(
+    rf"\bre\.|LazyPattern|\b_has\(|\.(?:{'|'.join(sorted(METHODS - {'split'}))})\b|\b[A-Z_]{{2,60}}\.split\("
+)
+LOOKED_AT = (ast.Call, ast.Attribute, ast.Assign, ast.AnnAssign, ast.ImportFrom, ast.FunctionDef)
 HEAD_PATTERNS = "_has"
 """What takes several patterns, which a file's first bytes are searched for."""
+TAILS = ("\0", "\n\0")
+SHORT_SIZES = (16, 32, 250, 1_000, 2_500)
+SHORT_S = 0.25
+"""CPU time at which a text of those sizes is no longer worth waiting for."""
+SCREENED_S = 0.000_2
+LONG_SIZES = (5_000, 10_000)
+"""Above every bound of a repeat in the packages: below it a repeat with one grows like one without."""
+NOTICED_S = 0.0125
+"""Of the longer one: with 20 kB it is at least 50 ms where the time grows with the square."""
 LONGEST_S = 0.5
-SCREENED_S = 0.0015
 
 
 class Used(NamedTuple):
@@ -53,14 +66,15 @@ class Used(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """The syntax trees of all modules, and what they hold once imported."""
+    """The modules that know of patterns: their syntax trees, with the nodes looked at here, and what they hold."""
 
     trees: dict[str, ast.Module]
+    nodes: dict[str, list[ast.AST]]
     modules: dict[str, ModuleType]
 
 
 def sources() -> Sources:
-    trees, modules = {}, {}
+    trees, nodes, modules = {}, {}, {}
     for package in (warplens, warplens_run, warplens_lab):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if found.name.endswith("__main__"):
@@ -69,13 +83,17 @@ def sources() -> Sources:
             assert spec is not None and spec.origin is not None
             if not spec.origin.endswith(".py"):
                 continue
-            trees[found.name] = ast.parse(Path(spec.origin).read_text("utf-8"))
+            text = Path(spec.origin).read_text("utf-8")
+            if not KNOWS_PATTERNS.search(text):
+                continue
+            trees[found.name] = ast.parse(text)
+            nodes[found.name] = [node for node in ast.walk(trees[found.name]) if isinstance(node, LOOKED_AT)]
             try:
                 modules[found.name] = importlib.import_module(found.name)
             except ModuleNotFoundError:  # PyTorch and Triton are not installed with Warplens
                 modules[found.name] = ModuleType(found.name)
                 _constants(trees[found.name], modules[found.name])
-    return Sources(trees, modules)
+    return Sources(trees, nodes, modules)
 
 
 def _constants(tree: ast.Module, module: ModuleType) -> None:
@@ -98,13 +116,13 @@ def all_patterns(found: Sources) -> tuple[list[Used], list[str]]:
     variables = []
 
     def add(where: str, pattern: Any, flags: int, methods: Iterable[str]) -> None:
-        for method in methods:
+        for method in methods if isinstance(pattern, str | bytes) else ():
             one = method if method in ("match", "fullmatch", "search") else "finditer"
             patterns.setdefault((pattern, int(flags) & ~int(re.UNICODE), one), where)
 
     for name, tree in found.trees.items():
         scope = found.modules[name].__dict__
-        for call, target in _calls(tree):
+        for call, target in _calls(found.nodes[name]):
             function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
             where = f"{name}:{call.lineno}"
             inner = {**scope, **_class_scope(tree, call, scope)}
@@ -131,17 +149,17 @@ def all_patterns(found: Sources) -> tuple[list[Used], list[str]]:
 def _methods_of_names(found: Sources) -> dict[tuple[str, str], set[str]]:
     """How each name of each module is called: `LINE.match(…)`, or by a function that it is handed to; under no name what
     is called there on anything else."""
-    imported = {module: _imports(module, tree) for module, tree in found.trees.items()}
+    imported = {module: _imports(nodes) for module, nodes in found.nodes.items()}
     functions = {
         (module, node.name): node
-        for module, tree in found.trees.items()
-        for node in ast.walk(tree)
+        for module, nodes in found.nodes.items()
+        for node in nodes
         if isinstance(node, ast.FunctionDef)
     }
 
-    def uses(module: str, inside: ast.AST, depth: int = 0) -> Iterator[tuple[str, str]]:
+    def uses(module: str, inside: Iterable[ast.AST], depth: int = 0) -> Iterator[tuple[str, str]]:
         """Names in a piece of code, each with a method that is called on it."""
-        for node in ast.walk(inside):
+        for node in inside:
             if isinstance(node, ast.Attribute) and node.attr in METHODS:
                 yield _last_name(node.value), node.attr
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and depth < 3:
@@ -152,23 +170,23 @@ def _methods_of_names(found: Sources) -> dict[tuple[str, str], set[str]]:
                     handed = {parameters[at]: name for at, name in names if name and at < len(parameters)}
                     annotated = {argument.arg for argument in functions[key].args.args if _is_pattern(argument)}
                     if annotated & set(handed):
-                        for name, method in uses(key[0], functions[key], depth + 1):
+                        for name, method in uses(key[0], ast.walk(functions[key]), depth + 1):
                             if name in handed:
                                 yield handed[name], method
 
     methods = defaultdict(set)
-    for module, tree in found.trees.items():
-        for name, method in uses(module, tree):
+    for module, nodes in found.nodes.items():
+        for name, method in uses(module, nodes):
             if name != "re":
                 is_constant = name and name == name.upper()
                 methods[imported[module].get(name, (module, name)) if is_constant else (module, "")].add(method)
     return methods
 
 
-def _imports(module: str, tree: ast.Module) -> dict[str, tuple[str, str]]:
+def _imports(nodes: Iterable[ast.AST]) -> dict[str, tuple[str, str]]:
     return {
         alias.asname or alias.name: (node.module, alias.name)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
     }
@@ -184,10 +202,10 @@ def _last_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
+def _calls(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Call, str]]:
     """Calls that take a pattern, and the name that its result is assigned to, if any."""
     targets: dict[int, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(target, ast.Name) and node.value is not None:
             targets[id(node.value)] = target.id
@@ -242,127 +260,214 @@ def _compiled_in(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any] | LazyP
                 yield from _compiled_in(part, depth + 1)
 
 
-# Pumping
+# Suspects: what a syntax tree shows
 
 
-def char_of(items: Any) -> list[str]:
-    """Characters that a set takes."""
-    if items[0][0] is sre.NEGATE:
-        return [char for char in 'a1_ <(:,"\n#' if not _in_set(char, items[1:])][:4]
-    return [char for char in _members(items) if char][:5]
+class Open(NamedTuple):
+    """A repeat that may give characters to one behind it, or the positions that a search tries one after the other."""
+
+    chars: frozenset[str]
+    between: tuple[frozenset[str], ...]
+    """What must match between it and the place reached, of its own characters."""
+    after_edge: frozenset[str] | None
+    """What the next character must be, behind an edge of a word."""
+    prefix: str
+    """A text that reaches it."""
 
 
-def _members(items: Any) -> Iterator[str]:
-    for kind, value in items:
-        if kind is sre.LITERAL:
-            yield chr(value)
-        elif kind is sre.RANGE:
-            yield chr(value[0])
-        elif kind is sre.CATEGORY:
-            yield from _CATEGORIES[value]
-
-
-_CATEGORIES = {
-    sre.CATEGORY_DIGIT: "1",
-    sre.CATEGORY_WORD: "a_1",
-    sre.CATEGORY_SPACE: " \n",
-    sre.CATEGORY_NOT_DIGIT: "a ",
-    sre.CATEGORY_NOT_WORD: "<: ",
-    sre.CATEGORY_NOT_SPACE: "a<1",
+ALL: Final = frozenset([*map(chr, range(128)), "é"])
+WORD: Final = frozenset(char for char in ALL if re.match(r"\w", char))
+CATEGORIES: Final = {
+    getattr(sre, f"CATEGORY_{name}"): frozenset(char for char in ALL if re.match(text, char))
+    for name, text in (
+        ("DIGIT", r"\d"),
+        ("NOT_DIGIT", r"\D"),
+        ("SPACE", r"\s"),
+        ("NOT_SPACE", r"\S"),
+        ("WORD", r"\w"),
+        ("NOT_WORD", r"\W"),
+    )
 }
+REPEATS: Final = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
+WIDE: Final = 1_000
+"""A repeat that takes more counts as one without bound."""
+MOST_OPEN: Final = 200
+MOST_PUMPS: Final = 60
+FIRST_TRIED: Final = "_1a <"
 
 
-def _in_set(char: str, items: Any) -> bool:
-    for kind, value in items:
-        if kind is sre.LITERAL and ord(char) == value:
-            return True
-        if kind is sre.RANGE and value[0] <= ord(char) <= value[1]:
-            return True
-        if kind is sre.CATEGORY:
-            return bool(re.match(_CATEGORY_TEXT[value], char))
-    return False
+class Suspects:
+    """Texts that a pattern may be slow on, as a start and a part to repeat: where two repeats can take the same
+    characters with nothing else between them, or one repeat has characters of its own body behind it.
 
+    A method that tries every position has a repeat of every character before the pattern.
+    """
 
-_CATEGORY_TEXT = {
-    sre.CATEGORY_DIGIT: r"\d",
-    sre.CATEGORY_WORD: r"\w",
-    sre.CATEGORY_SPACE: r"\s",
-    sre.CATEGORY_NOT_DIGIT: r"\D",
-    sre.CATEGORY_NOT_WORD: r"\W",
-    sre.CATEGORY_NOT_SPACE: r"\S",
-}
+    def __init__(self, used: Used) -> None:
+        tree = sre_parser.parse(used.pattern, used.flags & ~int(re.DEBUG))
+        self.flags: int = tree.state.flags
+        self.written: dict[str, None] = {}
+        self.pumps: dict[tuple[str, str], None] = {}
+        is_search = used.method not in ("match", "fullmatch")
+        self._walk(tree, [Open(ALL, (), None, "")] if is_search else [], "")
 
-
-class Shapes:
-    """What a pattern is made of: its characters, and a text that reaches each of its repeats, with what repeats there."""
-
-    def __init__(self, pattern: str | bytes, flags: int) -> None:
-        self.flags = flags & ~int(re.DEBUG)
-        self.chars: dict[str, None] = {}
-        self.chunks: dict[str, None] = {}
-        self.repeats: dict[tuple[str, str], None] = {}
-        self.has_no_bound = False
-        tree = sre_parser.parse(pattern, self.flags)
-        self.whole = self._walk(tree, "")
-
-    def _walk(self, tree: Any, before: str) -> str:
-        """A short text that the tree takes; notes on the way what repeats, and after which text."""
+    def _walk(self, tree: Any, opens: list[Open], at: str) -> tuple[list[Open], str]:
+        """What is open behind the tree, and a short text that it takes."""
         text = ""
         for kind, value in tree:
-            at = before + text
-            if kind is sre.LITERAL:
-                self.chars[chr(value)] = None
-                text += chr(value)
-            elif kind is sre.NOT_LITERAL:
-                text += "a" if value != ord("a") else "b"
-            elif kind is sre.ANY:
-                text += "a"
-            elif kind is sre.IN:
-                chars = char_of(value)
-                self.chars.update(dict.fromkeys(chars))
-                text += chars[0] if chars else "a"
-            elif kind is sre.BRANCH:
-                texts = [self._walk(branch, at) for branch in value[1]]
-                self.chunks.update(dict.fromkeys(texts))
-                text += texts[0]
-            elif kind is sre.SUBPATTERN:
-                text += self._walk(value[3], at)
-            elif kind in (sre.MAX_REPEAT, sre.MIN_REPEAT) or str(kind) == "POSSESSIVE_REPEAT":
-                least, most, inner = value
-                one = self._walk(inner, at)
-                self.has_no_bound |= most is sre.MAXREPEAT
-                if most is sre.MAXREPEAT or most > 1:
-                    self.repeats[at, one] = None
-                    for char in self._first_chars(inner):
-                        self.repeats[at, char] = None
-                text += one * max(1, min(least, 8))
-            elif kind in (sre.ASSERT, sre.ASSERT_NOT):
-                ahead = self._walk(value[1], at)
-                self.chunks[ahead] = None
-            elif str(kind) == "ATOMIC_GROUP":
-                text += self._walk(value, at)
-        self.chunks[text] = None
-        return text
+            name = str(kind)
+            if name in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
+                chars = self._chars(kind, value)
+                opens = _passed(opens, chars)
+                text += _tried(chars)[:1] or "a"
+                self.written.update(dict.fromkeys([chr(value)] if name == "LITERAL" else []))
+            elif name == "BRANCH":
+                ways = [self._walk(branch, opens, at + text) for branch in value[1]]
+                opens = _merged(way for way, _ in ways)
+                text += min((way for _, way in ways), key=len)
+            elif name in ("SUBPATTERN", "ATOMIC_GROUP"):
+                opens, inside = self._walk(value[3] if name == "SUBPATTERN" else value, opens, at + text)
+                text += inside
+            elif name in REPEATS:
+                opens, inside = self._repeat(value, opens, at + text)
+                text += inside
+            elif name in ("ASSERT", "ASSERT_NOT"):
+                opens = self._asserted(name, value, opens, at + text)
+            elif name == "AT":
+                opens = self._at(str(value), opens)
+        return opens, text
 
-    def _first_chars(self, inner: Any) -> list[str]:
+    def _repeat(self, value: Any, opens: list[Open], at: str) -> tuple[list[Open], str]:
+        least, most, inner = value
+        behind, one = self._walk(inner, opens, at)
+        if most > 1:
+            behind = _merged([behind, self._walk(inner, behind, at + one)[0]])
+        if most > WIDE:
+            chars = self._all_chars(inner)
+            for before in opens:
+                self._suspect(before, chars)
+            if len(one) != 1 or str(inner[0][0]) in ("BRANCH", "SUBPATTERN", *REPEATS):
+                for part in self._bodies(inner):
+                    self.pumps[at, part] = None
+            behind = [*behind, Open(chars, (), None, at)]
+        return _merged([opens, behind] if least == 0 else [behind]), one * min(least, 300)
+
+    def _asserted(self, name: str, value: Any, opens: list[Open], at: str) -> list[Open]:
+        direction, inner = value
+        if direction > 0:
+            self._walk(inner, opens, at)
+            return opens
+        if len(inner) == 1 and str(inner[0][0]) in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
+            chars = self._chars(*inner[0])
+            return _ended(opens, chars if name == "ASSERT" else ALL - chars)
+        return opens
+
+    def _at(self, where: str, opens: list[Open]) -> list[Open]:
+        if where in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
+            has_lines = where == "AT_BEGINNING" and self.flags & re.MULTILINE
+            return _ended(opens, frozenset("\n")) if has_lines else []
+        if where == "AT_BOUNDARY":
+            return [
+                before._replace(after_edge=ALL - chars)
+                for chars in (WORD, ALL - WORD)
+                for before in _ended(opens, chars)
+            ]
+        return opens
+
+    def _suspect(self, before: Open, chars: frozenset[str]) -> None:
+        sets = [*(before.between or (before.chars,)), *([before.after_edge] if before.after_edge else [])]
+        shared = [_tried(one & chars, self.written) for one in sets]
+        if all(shared) and len(self.pumps) < MOST_PUMPS:
+            for way in range(min(6, max(map(len, shared)))):
+                self.pumps[before.prefix, "".join(tried[min(way, len(tried) - 1)] for tried in shared)] = None
+
+    def _bodies(self, inner: Any) -> Iterator[str]:
+        """A text for each way through what repeats."""
+        yield self._text(inner)
         for kind, value in inner:
-            if kind is sre.IN:
-                return char_of(value)
-            if kind is sre.ANY:
-                return ["a", " ", *list(self.chars)[:4]]
-        return []
+            if str(kind) == "BRANCH":
+                for branch in value[1]:
+                    yield from self._bodies(branch)
+            elif str(kind) == "SUBPATTERN":
+                yield from self._bodies(value[3])
 
-    def pumps(self) -> list[tuple[str, str]]:
-        """Texts as a start and a part to repeat: single characters, pairs, pieces, and each repeat where it stands."""
-        chars = list(dict.fromkeys([" ", "_", "1", "a", *list(self.chars)[:12]]))
-        pumps = [("", char) for char in chars]
-        pumps += [("", one + other) for one in chars[:4] for other in chars[:8] if one != other]
-        pumps += [("", chunk) for chunk in list(self.chunks)[:10] if chunk]
-        for start, part in list(self.repeats)[:40]:
-            pumps += [(start, part), ("", start + part)]
-            if start:
-                pumps.append(("", start))
-        return [pump for pump in dict.fromkeys(pumps) if pump[1]]
+    def _text(self, inner: Any) -> str:
+        quiet = Suspects.__new__(Suspects)
+        quiet.flags, quiet.written, quiet.pumps = self.flags, {}, {}
+        return quiet._walk(inner, [], "")[1] or "a"
+
+    def _chars(self, kind: Any, value: Any) -> frozenset[str]:
+        if kind is sre.ANY:
+            return ALL if self.flags & re.DOTALL else ALL - {"\n"}
+        if kind is not sre.IN:
+            chars = self._one(kind, value)
+        elif value[0][0] is sre.NEGATE:
+            chars = ALL.difference(*(self._one(*item) for item in value[1:]))
+        else:
+            chars = frozenset().union(*(self._one(*item) for item in value))
+        return chars
+
+    def _one(self, kind: Any, value: Any) -> frozenset[str]:
+        if kind is sre.CATEGORY:
+            return CATEGORIES[value]
+        first, last = value if kind is sre.RANGE else (value, value)
+        chars = {chr(code) for code in range(first, min(last, first + 200) + 1)}
+        if self.flags & re.IGNORECASE:
+            chars |= {char.swapcase() for char in chars}
+        return ALL - chars if kind is sre.NOT_LITERAL else frozenset(chars)
+
+    def _all_chars(self, tree: Any) -> frozenset[str]:
+        chars: frozenset[str] = frozenset()
+        for kind, value in tree:
+            name = str(kind)
+            if name in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
+                chars |= self._chars(kind, value)
+            elif name == "BRANCH":
+                chars = chars.union(*(self._all_chars(branch) for branch in value[1]))
+            elif name == "SUBPATTERN":
+                chars |= self._all_chars(value[3])
+            elif name in REPEATS:
+                chars |= self._all_chars(value[2])
+            elif name == "ATOMIC_GROUP":
+                chars |= self._all_chars(value)
+            elif name == "GROUPREF":
+                chars = ALL
+        return chars
+
+
+def _passed(opens: list[Open], chars: frozenset[str]) -> list[Open]:
+    """What stays open behind a character that must match: what has this character itself."""
+    passed = []
+    for before in opens:
+        shared = before.chars & chars & (before.after_edge or ALL)
+        if shared:
+            passed.append(before._replace(between=(*before.between, shared), after_edge=None))
+    return _merged([passed])
+
+
+def _ended(opens: list[Open], chars: frozenset[str]) -> list[Open]:
+    """What stays open where its last character is one of these."""
+    ended = []
+    for before in opens:
+        last = (before.between[-1] if before.between else before.chars) & chars
+        if last:
+            ended.append(before._replace(between=(*before.between[:-1], last)))
+    return ended
+
+
+def _merged(ways: Iterable[list[Open]]) -> list[Open]:
+    return list(dict.fromkeys(one for way in ways for one in way))[:MOST_OPEN]
+
+
+def _tried(chars: frozenset[str], written: Iterable[str] = ()) -> str:
+    """A few of the characters: common ones, those of the pattern itself, and any other."""
+    order = dict.fromkeys(
+        [*FIRST_TRIED, *list(written)[:4], *sorted(chars, key=lambda char: (not char.isprintable(), char))]
+    )
+    return "".join([char for char in order if char in chars][:6])
+
+
+# Pumping: what a clock shows
 
 
 def pumped(pump: tuple[str, str], size: int, tail: str) -> str:
@@ -370,18 +475,19 @@ def pumped(pump: tuple[str, str], size: int, tail: str) -> str:
     return start + part * max(1, (size - len(start)) // len(part)) + tail
 
 
-def seconds(used: Used, text: str) -> float:
+def seconds(used: Used, text: str, most: float) -> float:
+    """CPU time of one call; infinite above the most."""
     compiled: Any = re.compile(used.pattern, used.flags)
     subject = text.encode("latin-1", "replace") if isinstance(used.pattern, bytes) else text
     signal.signal(signal.SIGVTALRM, _too_long)
     start = time.process_time()
-    signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_S)
+    signal.setitimer(signal.ITIMER_VIRTUAL, most)
     try:
         found = getattr(compiled, used.method)(subject)
         if used.method == "finditer":
             deque(found, maxlen=0)
     except TimeoutError:
-        return LONGEST_S * (1 + len(text))
+        return math.inf
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return time.process_time() - start
@@ -393,18 +499,22 @@ def _too_long(*_: object) -> None:
 
 def slow(used: Used) -> str:
     """The text on which the time grows faster than its length, or nothing."""
-    shapes = Shapes(used.pattern, used.flags)
-    for pump in shapes.pumps() if shapes.has_no_bound else ():  # without such a repeat each start costs at most so much
-        screened = any(seconds(used, pumped(pump, size, "\0")) > SCREENED_S for size in (24, 2_500))
-        if screened and _grows(used, pump, "\0"):
-            return f"{pump[0]!r} + {pump[1]!r} * n"
+    for pump in Suspects(used).pumps:
+        for tail in TAILS:
+            if _grows(used, pump, tail):
+                return f"{pump[0]!r} + {pump[1]!r} * n + {tail!r}"
     return ""
 
 
 def _grows(used: Used, pump: tuple[str, str], tail: str) -> bool:
-    """Whether four times the text takes much more than four times as long, each time that it is measured."""
-    for _ in range(3):
-        short, middle, long = (seconds(used, pumped(pump, size, tail)) for size in (5_000, 10_000, 20_000))
-        if long < 0.005 or long < 8 * short or long < 2.6 * middle:
+    """Whether a short text takes long, or twice a long text far more than twice as long, each time it is measured."""
+    for size in SHORT_SIZES:
+        if seconds(used, pumped(pump, size, tail), SHORT_S) == math.inf:
+            return True
+    if seconds(used, pumped(pump, SHORT_SIZES[-1], tail), SHORT_S) < SCREENED_S:
+        return False
+    for _ in range(2):
+        half, whole = (seconds(used, pumped(pump, size, tail), LONGEST_S) for size in LONG_SIZES)
+        if whole < NOTICED_S or whole < 2.6 * half < math.inf:
             return False
     return True

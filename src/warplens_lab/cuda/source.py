@@ -24,9 +24,11 @@ _ATTRIBUTES: Final = (
     "__align__",
 )
 _NAME = re.compile(r"(?<!\w)([A-Za-z_]\w*)\s*\($")
-_PARAMETER = re.compile(r"^(?P<type>.*?)(?P<name>(?<!\w)[A-Za-z_]\w*)? ?(?P<array>\[[^\[\]]*\])* ?(?:=.*)?$", re.DOTALL)
+_PARAMETER = re.compile(
+    r"^(?P<type>.*?)(?P<name>(?<!\w)[A-Za-z_]\w*)? ?(?P<array>\[[^\[\]]*\]){0,8} ?(?:=.*)?$", re.DOTALL
+)
 _WHOLE = re.compile(r"\b(?:int|unsigned|signed|long|short|char|s?size_t|u?int\d+_t|bool|uint)\b")
-_LAUNCH = re.compile(r"(?<!\w)([A-Za-z_][\w:]{0,400})\s{0,40}(<(?!<)[^;{}]{0,400}?>)?\s{0,40}<<<")
+_LAUNCH = re.compile(r"(?<!\w)([A-Za-z_][\w:]{0,400})\s{0,40}(<(?!<)[^;{}]{0,1000}?>)?\s{0,40}<<<")
 _SHARED = re.compile(r"__shared__\s(?P<rest>[^;{}]{0,1000}?);")
 _DIM3 = re.compile(r"^(?:dim3)?\s*[({](.*)[)}]$", re.DOTALL)
 
@@ -158,7 +160,9 @@ class CudaSource:
         arrays: dict[str, tuple[int, ...]] = {}
         for match in _SHARED.finditer(body):
             for declared in split_outside(match["rest"]):
-                name = re.search(r"(?<!\w)([A-Za-z_]\w*)\s*((?:\[[^\]]{1,200}\]\s*){1,8})(?:=.*)?$", declared)
+                name = re.search(
+                    r"(?<!\w)([A-Za-z_]\w*)\s*((?:\[[^\]]{1,200}\]\s*){1,8})(?:=.*)?$", declared, re.DOTALL
+                )
                 if name:
                     sides = [number(side, constants) for side in re.findall(r"\[([^\]]{1,200})\]", name[2])]
                     if all(sides):

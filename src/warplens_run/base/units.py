@@ -38,7 +38,7 @@ _BYTES_PER = {
 MOST_DIGITS = 18
 """Of a whole number: as many as 64 bits hold for certain."""
 # Eighteen digits are enough; an endless run of them is refused before it is multiplied.
-_QUANTITY = re.compile(r"\s*(\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})\s*([a-zµ]*)\s*")
+_QUANTITY = re.compile(r"\s*(\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})\s*([a-zµ]*)(?<!\s)\s*")
 
 
 def format_ns(ns: float) -> str:
