@@ -110,7 +110,7 @@ _TABLE: tuple[tuple[LazyPattern, Callable[[KernelName], str]], ...] = (
     (LazyPattern(r"^cijk_"), short_tensile),
     (LazyPattern(r"nvjet_"), short_nvjet),
     (LazyPattern(r"^(?!.{0,80}(?:index|gather)_elem)[\w:]{0,200}elementwise_kernel"), short_elementwise),
-    (LazyPattern(r"^at::native::xpu::\w*elementwise(?:\w*range)?kernel<"), short_elementwise),
+    (LazyPattern(r"^at::native::xpu::\w{0,80}elementwise(?:\w{0,80}range)?kernel<"), short_elementwise),
     (LazyPattern(r"^[\w:]{0,200}multi_?tensor_?apply"), short_foreach),
     (LazyPattern(r"^at::(?:native::)?(?:reduce_kernel|xpu::reducekernel)"), short_reduce),
     (LazyPattern(r"softmax_warp_|cunn_softmax(?:forward|backward)"), short_softmax),
