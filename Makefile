@@ -34,7 +34,7 @@ test:
 	@$(MAKE) --no-print-directory -j8 BEHIND='nice -n 10' page lint types arrows docs unit
 
 # And the tests that are marked as nightly: slow, and rarely the ones that find a fault (a second browser, samples beyond
-# a few of each kind, long mutants, more compilations). Kernels of other projects run where WARPLENS_WORLD has them.
+# a few of each kind, long mutants, ten minutes of files made by grammars, more compilations). Kernels of other projects run where WARPLENS_WORLD has them.
 nightly:
 	@sh tests/browser/install.sh firefox
 	@$(MAKE) --no-print-directory TESTS=--nightly test

@@ -33,30 +33,41 @@ WARNINGS = "error,ignore:unclosed file:ResourceWarning"
 """An interrupt leaves the file of the module open that Python is loading; users see no such warning."""
 
 
-def command(words: Sequence[str], cache: Path, **options: object) -> subprocess.Popen[str]:
-    """The command in a process of its own, which Ctrl-C reaches."""
+def command(
+    words: Sequence[str], cache: Path, *, temporary: Path | None = None, piped: Path | None = None
+) -> subprocess.Popen[str]:
+    """The command in a process of its own, which Ctrl-C reaches; a file may be piped into it."""
     environment = {**os.environ, "WARPLENS_CACHE": str(cache), "PYTHONWARNINGS": WARNINGS, "NO_COLOR": "1"}
-    return subprocess.Popen(
-        [sys.executable, *START, *words], text=True, env=environment, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler), **options,  # type: ignore[call-overload]
-    )  # fmt: skip
+    if temporary is not None:
+        environment["TMPDIR"] = str(temporary)
+    with (piped or Path(os.devnull)).open("rb") as stdin:
+        return subprocess.Popen(
+            [sys.executable, *START, *words], text=True, env=environment, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, stdin=stdin,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
 
 
-def finished(words: Sequence[str], cache: Path) -> tuple[int, str, str]:
+def finished(words: Sequence[str], cache: Path, **options: Path | None) -> tuple[int, str, str]:
     """Status, output and errors."""
-    process = command(words, cache)
+    process = command(words, cache, **options)
     out, err = process.communicate(timeout=LIMIT_SECONDS)
     return process.returncode, out.removeprefix(BEGUN), err
 
 
-def interrupted(words: Sequence[str], cache: Path, after_seconds: float) -> tuple[int, str]:
+def interrupted(
+    words: Sequence[str],
+    cache: Path,
+    after_seconds: float,
+    number: signal.Signals = signal.SIGINT,
+    **options: Path | None,
+) -> tuple[int, str]:
     """Status and errors of a command that gets Ctrl-C so long after it began; it may have been done by then."""
-    process = command(words, cache)
+    process = command(words, cache, **options)
     assert process.stdout is not None
     assert process.stdout.readline() == BEGUN
     time.sleep(after_seconds)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=LIMIT_SECONDS)
     return process.returncode, err
 

@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -42,9 +43,16 @@ class _Listed(msgspec.Struct):
 
 
 def offered(group: str) -> list[Extension]:
-    """The extensions of a group, from the list that was kept unless a package was installed or removed since."""
+    """The extensions of a group."""
     places = [Path(entry) for entry in sys.path if Path(entry).name in INSTALLED]
-    folders = {str(place): place.stat().st_mtime_ns for place in places if place.is_dir()}
+    folders = tuple((str(place), place.stat().st_mtime_ns) for place in places if place.is_dir())
+    return [each for each in _listed(folders) if each.group == group]
+
+
+@lru_cache(maxsize=1)
+def _listed(changes: tuple[tuple[str, int], ...]) -> tuple[Extension, ...]:
+    """Those of all groups, from the list that was kept unless a package was installed or removed since."""
+    folders = dict(changes)
     try:
         kept = cache_directory() / LIST
         listed = msgspec.json.decode(kept.read_bytes(), type=_Listed)
@@ -55,7 +63,7 @@ def offered(group: str) -> list[Extension]:
         with suppress(*NO_PLACE):
             if cache_directory().is_dir():
                 write_whole(cache_directory() / LIST, msgspec.json.encode(listed))
-    return [each for each in listed.extensions if each.group == group]
+    return tuple(listed.extensions)
 
 
 def extensions(group: str, kind: type) -> Iterator[tuple[Extension, Any]]:

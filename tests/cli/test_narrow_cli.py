@@ -171,3 +171,14 @@ def test_what_a_row_is_about_is_the_last_to_be_hidden(shown: Shown, width: int) 
         shown(width, "show", GPT2, "roofline", "--top", "1")[1].split()
     )
     assert {"op", "percent", "kernel_short"} <= set(shown(width, "show", GPT2, "kernels", "--top", "9")[1].split())
+
+
+@pytest.mark.parametrize("lines", ["1", ""])
+@pytest.mark.parametrize("width", nightly_after(2, [1, 20, 0, 2, 8, 39]))
+def test_a_terminal_too_narrow_for_anything_gets_the_narrowest_lines(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch, width: int, lines: str
+) -> None:
+    monkeypatch.setenv("LINES", lines)
+    ncu = ROOT / "samples" / "ncu" / "ncu_raw.csv.gz"
+    for words in (["report", GPT2], ["report", ncu], ["advise", GPT2], ["diff", GPT2, GPT2], ["explain", "kernels"]):
+        assert shown(width, *words) == shown(width if width == 0 else 40, *words)

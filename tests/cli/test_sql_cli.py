@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from support import HANG_SECONDS, ROOT, SAMPLES, nightly_after, run_python
+from support import HANG_SECONDS, ROOT, SAMPLES, RunInside, nightly_after, run_python
 
 TRACE = str(next(path for path in SAMPLES if path.name == "cudagraph_infer.json.gz"))
 GROWING = "select count" + " between 1 and 2" * 30 + " from kernels"
@@ -57,3 +58,21 @@ def test_the_exit_code_of_a_query_is_that_of_the_command(query: str, code: int) 
     finished = run_python(command, ROOT)
     assert finished.returncode == code
     assert finished.stdout == ("" if code else "a\n1\n")
+
+
+def test_a_query_that_needs_more_memory_than_there_is_is_one_line() -> None:
+    query = "select * from events a cross join events b order by 1"
+    limited = f"ulimit -v 2000000; exec {shlex.quote(sys.executable)} -m warplens sql {TRACE} {shlex.quote(query)}"
+    finished = subprocess.run(["sh", "-c", limited], capture_output=True, text=True, timeout=HANG_SECONDS)
+    assert finished.returncode == 1
+    first, *rest = finished.stderr.splitlines()
+    assert first in ("error: SQL: not enough memory for the query", "error: not enough memory")
+    assert [line for line in rest if line and not line.startswith("hint: ")] == []
+
+
+@pytest.mark.parametrize("threads", ["0", "x", "-1", "9" * 5000])
+@pytest.mark.parametrize("verb", ["sql", "report"])
+def test_a_number_of_threads_that_is_none_is_one_line(run_inside: RunInside, verb: str, threads: str) -> None:
+    finished = run_inside(verb, TRACE, *["select 1"][: verb == "sql"], POLARS_MAX_THREADS=threads)
+    assert finished.returncode == 2
+    assert finished.stderr == f"error: POLARS_MAX_THREADS is {threads[:80]!r}, not a whole number from 1 to 1024\n"

@@ -1,13 +1,15 @@
 """Runs that end badly, in numbers: `python tests/fuzz/survival.py [--rounds 20] [--seed 1]`.
 
 20 reports of one trace at once on a cold cache; a disk that is full in each output (needs the right to mount a tmpfs);
-Ctrl-C at 20 random moments of a report. Nothing may be lost, half-written or end in a traceback.
+Ctrl-C at 20 random moments of a report; SIGINT, SIGTERM and SIGKILL at as many of every verb. Nothing may be lost,
+half-written or end in a traceback.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,8 +21,11 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from support import ROOT
 from survival import OUTPUTS, TRACE, command, error_lines, finished, half_written, interrupted, left
 
+JOB = ROOT / "samples" / "ranks" / "gloo4"
+OTHER = TRACE.with_name("gpt2_train_compiled.json.gz")
 START_SECONDS = 0.1
 """In which Python itself starts; an interrupt of that is Python's own."""
 DISK_BYTES = (0, 16 << 10, 200 << 10)
@@ -141,6 +146,82 @@ def interrupts(rounds: int, seed: int, folder: Path) -> list[str]:
     return faults
 
 
+SIGNALLED: dict[str, list[str]] = {
+    # verb: its words; PLAN, PROOF, SCRIPT and OUT are paths
+    "report": ["report", str(TRACE), "-q", "-o", "OUT/out/", "-o", "OUT/x.html"],
+    "report of stdin": ["report", "-"],
+    "report of a job": ["report", str(JOB), "-q", "-o", "OUT/x.xlsx"],
+    "advise": ["advise", str(TRACE)],
+    "show": ["show", str(TRACE), "kernels"],
+    "tree": ["tree", str(TRACE), "-o", "OUT/x.html"],
+    "flamegraph": ["flamegraph", str(TRACE), "-o", "OUT/x.speedscope.json"],
+    "gantt": ["gantt", str(TRACE), "-o", "OUT/x.html"],
+    "convert": ["convert", str(TRACE), "-o", "OUT/x.perfetto.json.gz", "-o", "OUT/x.parquet"],
+    "diff": ["diff", str(TRACE), str(OTHER), "-o", "OUT/x.html"],
+    "sql": ["sql", str(TRACE), "select count(*) as n from events a join events b on a.kind = b.kind"],
+    "unique": ["unique", str(TRACE), "-o", "OUT/x.json"],
+    "what-if": ["what-if", str(TRACE)],
+    "replay plan": ["replay", "plan", str(TRACE), "-o", "OUT/plan.json"],
+    "replay script": ["replay", "script", "PLAN", "--unit", "u1", "-o", "OUT/u1.py"],
+    "replay export-cpp": ["replay", "export-cpp", "PLAN", "-o", "OUT/cpp/"],
+    "prove plan": ["prove", "plan", str(TRACE), "-o", "OUT/plan.json"],
+    "kernel layout": ["kernel", "layout", "(4,8):(8,1)"],
+    "explain": ["explain", "kernels"],
+    "energy": ["energy", "--", "sleep", "1"],
+    "profile": ["profile", "-o", "OUT/run", "SCRIPT"],
+}
+ENDED = {signal.SIGINT: (0, 130, -2), signal.SIGTERM: (0, 143, -15), signal.SIGKILL: (0, -9)}
+
+
+def signals(rounds: int, seed: int, folder: Path) -> list[str]:
+    """Every verb, ended at random moments; the same verb afterwards leaves nothing but its output."""
+    rng = Random(seed)
+    (folder / "script.py").write_text("import time\nfor _ in range(10):\n    time.sleep(0.05)\n")
+    finished(["replay", "plan", str(TRACE), "-o", str(folder / "plan.json")], folder / "cache")
+    faults: list[str] = []
+    for verb, words in SIGNALLED.items():
+        found = _of_verb(words, rounds, rng, folder)
+        faults += [f"{verb}: {fault}" for fault in found]
+        print(f"signals, {verb}: {len(found)} faults", flush=True)
+    return faults
+
+
+def _of_verb(words: list[str], rounds: int, rng: Random, folder: Path) -> list[str]:
+    place, own_temporary = folder / "signalled", folder / "temporary"
+    places = {"OUT": str(place), "PLAN": str(folder / "plan.json"), "SCRIPT": str(folder / "script.py")}
+    words = [places.get(word, word.replace("OUT/", f"{place}/")) for word in words]
+    faults: list[str] = []
+    for folder_made in (place, own_temporary):
+        shutil.rmtree(folder_made, ignore_errors=True)
+        folder_made.mkdir()
+    options = {"temporary": own_temporary, "piped": TRACE if "-" in words else None}
+    began = time.monotonic()
+    finished(words, folder / "cache", **options)
+    whole = time.monotonic() - began
+    for number in ENDED:
+        for _ in range(rounds):
+            for entry in place.iterdir():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            cache = folder / "cache" if rng.random() < 0.5 else folder / "cold"
+            status, err = interrupted(words, cache, rng.uniform(0, whole), number, **options)
+            if cache.name == "cold" and number != signal.SIGKILL:
+                shutil.rmtree(cache, ignore_errors=True)
+            if status not in ENDED[number] or "Traceback" in err or "panicked" in err:
+                faults.append(f"{number.name}: status {status}: {err[-300:]}")
+            if number == signal.SIGKILL:
+                continue
+            faults += [f"{number.name}: {name} is not whole" for name in half_written(place)]
+            faults += [f"{number.name}: leaves {name} among the temporary files" for name in left(own_temporary)]
+    shutil.rmtree(place / "out", ignore_errors=True)
+    _, _, err = finished(
+        [*words, *["--force"][: any(str(place) in word for word in words)]], folder / "cold", **options
+    )
+    faults += [f"SIGKILL: {name} stays" for name in half_written(place) if "cpp" not in name]
+    faults += [f"SIGKILL: {name} stays" for name in left(own_temporary)]
+    faults += [f"SIGKILL: {path} stays" for path in (folder / "cold").glob("writing-*")]
+    return faults
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
@@ -151,6 +232,7 @@ def main() -> int:
         lambda folder: together(arguments.rounds, folder),
         full_disks,
         lambda folder: interrupts(arguments.rounds, arguments.seed, folder),
+        lambda folder: signals(arguments.rounds, arguments.seed, folder),
     ):
         with tempfile.TemporaryDirectory(prefix="survival-") as name:
             faults += run(Path(name))

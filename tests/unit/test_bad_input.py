@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 import warplens
 from damage import WHOLE, figures, read, text_of, warnings_of, work
 from support import kernel, op
-from warplens_run.base.errors import UsageError
+from warplens_run.base.errors import FormatError, UsageError
 
 SOUND = text_of(work())
 WITHOUT_LAST_KERNEL = {"events": 4, "gpu": 1, "gpu_us": 20.0, "busy_us": 20.0, "idle_us": 0.0, "in_op_us": 20.0}
@@ -261,6 +263,24 @@ def test_the_last_of_two_gzip_members_may_be_cut(tmp_path: Path) -> None:
     profile = read(tmp_path, gzip.compress(SOUND[:last_event]) + second[: len(second) // 2])
     assert figures(profile) == WITHOUT_LAST_KERNEL
     assert warnings_of(profile) == {"truncated": 0}
+
+
+@pytest.mark.parametrize("offset", [(1 << 64) - 8, 1 << 60])
+def test_a_zip64_archive_with_a_false_offset_is_one_line(tmp_path: Path, offset: int) -> None:
+    """Its record of the member has all three numbers in the extra field, as those of large archives do."""
+    content, name, large = b"nothing", b"x.json", 0xFFFFFFFF
+    crc = zlib.crc32(content)
+    head = struct.pack("<IHHHHHIIIHH", 0x04034B50, 45, 0, 0, 0, 33, crc, 7, 7, len(name), 0) + name
+    extra = struct.pack("<HHQQQ", 1, 24, len(content), len(content), offset)
+    facts = (45, 45, 0, 0, 0, 33, crc, large, large, len(name), len(extra), 0, 0, 0, 0, large)
+    record = struct.pack("<IHHHHHHIIIHHHHHII", 0x02014B50, *facts) + name + extra
+    body = head + content
+    end = struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, 1, 1, len(record), len(body), 0)
+    path = tmp_path / "x.zip"
+    path.write_bytes(body + record + end)
+    with pytest.raises(FormatError, match=r"damaged zip archive \(.") as refusal:
+        warplens.open(path, cache=False)
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_zip_may_hold_a_gzip_file_and_other_members(tmp_path: Path) -> None:

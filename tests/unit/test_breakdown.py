@@ -204,3 +204,20 @@ def test_a_capture_of_graphs_is_called_so(opened: Opened) -> None:
         *(op("aten::mm", at, 40) for at in range(110, 900, 50)), launch(900, 5, 3, name="cudaStreamEndCapture"),
     ]  # fmt: skip
     assert opened(events).verdict().startswith("A capture of CUDA or HIP graphs, which takes 89 %")
+
+
+def test_work_outside_of_the_marked_steps_is_broken_down_too(opened: Opened) -> None:
+    profile = opened([annotation("ProfilerStep#1", 1_000, 50), kernel(GEMM, 0, 100), kernel(GEMM, 400, 100)])
+    assert parts_of(profile) == {(COMPUTATION, "GEMM"): pytest.approx(0.2), (IDLE, "not recorded"): pytest.approx(0.3)}
+    assert profile.answer().verdict
+
+
+def test_a_run_in_which_the_gpu_always_works_has_no_idle_parts(opened: Opened) -> None:
+    profile = opened([launch(0, 5, 1), kernel(GEMM, 0, 900, 1)])
+    assert parts_of(profile) == {(COMPUTATION, "GEMM"): pytest.approx(0.9)}
+
+
+def test_gpu_events_of_no_length_have_no_parts(opened: Opened) -> None:
+    profile = opened([kernel(GEMM, 5, 0), kernel(GEMM, 5, 0)])
+    assert parts_of(profile) == {}
+    assert profile.answer().verdict

@@ -372,6 +372,39 @@ def test_a_folder_of_another_user_is_not_used(
     assert place.refusal().endswith("belongs to another user")
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are not in the mode")
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("kind", ["another user's", "open to all", "a link to another user's"])
+def test_nothing_is_written_below_a_folder_of_others(
+    trace_file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, made: bool
+) -> None:
+    above = tmp_path / "theirs"
+    cache_folder = above / "sub" / "cache"
+    (cache_folder if made else above).mkdir(parents=True, mode=0o700)
+    if kind == "open to all":
+        above.chmod(0o777)
+    else:
+        status = os.stat_result
+        lstat = Path.lstat
+
+        def of_another(path: Path) -> os.stat_result:
+            found = list(lstat(path))
+            return status([*found[:4], 4242 if path == above else found[4], *found[5:]])
+
+        monkeypatch.setattr(Path, "lstat", of_another)
+    if kind == "a link to another user's":
+        (tmp_path / "mine").symlink_to(above)
+        cache_folder = tmp_path / "mine" / "sub" / "cache"
+    monkeypatch.setenv("WARPLENS_CACHE", str(cache_folder))
+    before = sorted(above.rglob("*"))
+    warplens.open(trace_file)
+    assert sorted(above.rglob("*")) == before
+    assert f"is below {above}, " in place.refusal()
+    above.chmod(0o1777)
+    if kind == "open to all":  # as /tmp is: what we make there is ours alone
+        assert place.refusal() == ""
+
+
 WRITER = """
 import sys, warplens
 from warplens.readers import cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,40 @@ def test_a_file_is_not_overwritten_unless_forced(tmp_path: Path) -> None:
     files.check_file(path, force=True)
     with pytest.raises(UsageError, match="is a directory"):
         files.check_file(tmp_path, force=True)
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_made_meanwhile_is_not_overwritten_unless_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    if not has_links:
+        monkeypatch.setattr(os, "link", refuse_links)
+    for force, content in ((False, b"theirs"), (True, b"ours")):
+        (tmp_path / "x.txt").unlink(missing_ok=True)
+        with (
+            nullcontext() if force else pytest.raises(UsageError, match=r"x\.txt already exists"),
+            files.whole_files([tmp_path / "new.txt", tmp_path / "x.txt"], force=force) as staged,
+        ):
+            for temporary in staged:
+                temporary.write_bytes(b"ours")
+            (tmp_path / "x.txt").write_bytes(b"theirs")
+        assert (tmp_path / "x.txt").read_bytes() == content
+        assert everything_under(tmp_path) == (["new.txt", "x.txt"] if force else ["x.txt"])
+
+
+def refuse_links(source: Path, target: Path) -> None:
+    raise PermissionError(1, "Operation not permitted")
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_new_file_appears_also_without_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    if not has_links:
+        monkeypatch.setattr(os, "link", refuse_links)
+    files.write_whole(tmp_path / "x.txt", b"text", force=False)
+    assert (tmp_path / "x.txt").read_bytes() == b"text"
+    assert everything_under(tmp_path) == ["x.txt"]
 
 
 def same(folder: Path) -> Path:

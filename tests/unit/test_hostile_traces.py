@@ -58,7 +58,7 @@ def test_a_text_of_one_key_is_searched_a_few_times_and_not_once_per_key(
 
 def test_an_object_with_a_key_many_times_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = []
-    monkeypatch.setattr(facts_of_launches.json, "loads", lambda text: decoded.append(text) or {"External id": 7})
+    monkeypatch.setattr(facts_of_launches.bounded, "decoded", lambda text: decoded.append(text) or {"External id": 7})
     assert list(triton_calls(b'{"External id": 7, ' + b'"kernel_backend": "triton", ' * 1000 + b'"x": 1}')) == [7]
     assert len(decoded) == 1
 

@@ -14,7 +14,9 @@ from support import ROOT
 from warplens.model.call_paths import CallPaths
 from warplens.model.trace import Meta
 from warplens.readers import registry
+from warplens.readers.ncu.rows import MachineInstruction, ProfiledLaunch
 from warplens.readers.ncu.source_page import launches_of, read_source_page
+from warplens.readers.ncu.tables import instructions_table
 from warplens_run.base.errors import FormatError
 
 FOLDER = ROOT / "samples" / "ncu"
@@ -240,3 +242,11 @@ def test_samples_without_lines_are_a_note_that_says_what_lines_need(name: str, w
     quality = warplens.open(ROOT / "samples" / f"{name}{suffix}", cache=False).table("quality").frame
     texts = quality.filter(code="no_source_lines")["message"].to_list()
     assert bool(texts) == bool(words) and all(words in text for text in texts)
+
+
+def test_samples_by_reason_beyond_all_samples_have_no_share() -> None:
+    instructions = tuple(
+        MachineInstruction(address, "LDG", samples=4, stalls=(("wait", waits),)) for address, waits in ((0, 3), (16, 5))
+    )
+    launch = ProfiledLaunch(0, 1, "k", "1", "1", 0, 7, "9.0", instructions=instructions)
+    assert instructions_table([launch]).frame["stalled_percent"].to_list() == [75.0, None]

@@ -280,7 +280,8 @@ def said_of(first: Part, bounds: StepBounds, *quality: str, clock: Clock | None 
     """Of a step of 100 ms with 25 ms of GEMM and this part."""
     clock = clock or Clock(100.0, 100.0, 100.0, "measured", 120.0)
     parts = [
-        replace(part, low_ms=part.time_ms, high_ms=part.time_ms) for part in (first, Part("computation", "GEMM", 25, 25))
+        replace(part, low_ms=part.time_ms, high_ms=part.time_ms)
+        for part in (first, Part("computation", "GEMM", 25, 25))
     ]
     return verdict_of(clock, parts, bounds, at_most_ms(clock, bounds), quality)
 

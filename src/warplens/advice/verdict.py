@@ -103,7 +103,7 @@ def verdict(
 ) -> Verdict:
     """`saved`: what the bounds allow at most; `quality`: the codes of what the trace lacks; `captured`: the share of
     the recording in which graphs are captured; `has_events`: whether there are GPU events, if of no length."""
-    if clock is None:
+    if clock is None or not parts:
         return _without_gpu(quality, has_events)
     if captured >= CAPTURED_SHARE:
         return Verdict(CAPTURED.format(share=100 * captured), MEASURED)

@@ -15,13 +15,13 @@ from typing import Final
 from warplens import native_library
 from warplens_run import __version__
 from warplens_run.base.errors import UsageError
-from warplens_run.base.files import TEMPORARY_FOLDER, remove_folder
+from warplens_run.base.temporary import STAGED_PREFIX, remove
 from warplens_run.base.units import parse_bytes
 
 DEFAULT_LIMIT_BYTES: Final = 2 << 30
 NO_PLACE: Final = (OSError, RuntimeError)
 """A `RuntimeError` is what Python has for a user without a home, as in many a container."""
-ENTRY: Final = re.compile(rf"[0-9a-f]{{32}}-[0-9a-f]{{8}}|{TEMPORARY_FOLDER}\w+")
+ENTRY: Final = re.compile(rf"[0-9a-f]{{32}}-[0-9a-f]{{8}}|{STAGED_PREFIX}[\w-]+")
 """What our own entries are called: nothing else in the directory is ever removed."""
 WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 PACKAGES: Final = Path(__file__).parents[2]
@@ -38,16 +38,45 @@ def cache_directory() -> Path:
 
 def refusal() -> str:
     """Why the folder that was chosen is not used: whoever can write to it could put entries of their own there."""
-    try:
-        directory = _chosen_directory()
-        status = directory.stat()
-    except NO_PLACE:
-        return ""
     if not hasattr(os, "getuid"):  # Windows, whose permissions are not in the mode
         return ""
-    if status.st_uid != os.getuid():
-        return f"{directory} belongs to another user"
-    return f"others may write to {directory}" if status.st_mode & WRITABLE_BY_OTHERS else ""
+    with suppress(*NO_PLACE):
+        directory = _chosen_directory().absolute()
+        # What is below a folder belongs to whoever may rename it: also where a link leads, and who made the link.
+        for folder in dict.fromkeys((*directory.parents, *directory.resolve().parents)):
+            if problem := _problem_above(folder):
+                return f"{directory} is below {folder}, {problem}"
+        if directory.is_symlink() and directory.lstat().st_uid not in (os.getuid(), *_system_users()):
+            return f"{directory} belongs to another user"
+        status = directory.stat()
+        if status.st_uid != os.getuid():
+            return f"{directory} belongs to another user"
+        if status.st_mode & WRITABLE_BY_OTHERS:
+            return f"others may write to {directory}"
+    return ""
+
+
+def _problem_above(folder: Path) -> str:
+    """Why others decide what is in a folder; nothing where it is not there."""
+    try:
+        status = folder.lstat()
+    except FileNotFoundError:
+        return ""
+    if status.st_uid not in (os.getuid(), *_system_users()):
+        return "which belongs to another user"
+    is_shared = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+    return "to which others may write" if is_shared and not stat.S_ISLNK(status.st_mode) else ""
+
+
+@lru_cache
+def _system_users() -> tuple[int, ...]:
+    """Root, and the number of nobody that it has in a container which knows no users but its own."""
+    with suppress(OSError, ValueError):
+        nobody = int(Path("/proc/sys/kernel/overflowuid").read_text())
+        known = [list(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
+        if not any(first <= nobody < first + count for first, _, count in known):
+            return 0, nobody
+    return (0,)
 
 
 def _chosen_directory() -> Path:
@@ -58,9 +87,9 @@ def _chosen_directory() -> Path:
 
 
 def made_directory() -> Path:
-    """The folder of entries, made where it is missing."""
-    _chosen_directory().mkdir(parents=True, exist_ok=True, mode=0o700)
-    return cache_directory()
+    """The folder of entries, made where it is missing and ours to make."""
+    cache_directory().mkdir(parents=True, exist_ok=True, mode=0o700)
+    return cache_directory()  # what it is may have changed
 
 
 def code_hash(rooms: Sequence[str], columns: str = "") -> str:
@@ -105,7 +134,7 @@ def evict(kept: Path | None = None) -> None:
     for entry in sorted(_entries(), key=_age, reverse=True):
         used += _size(entry)
         if used > limit and entry != kept:
-            remove_folder(entry)
+            remove(entry)
 
 
 def _entries() -> list[Path]:

@@ -9,6 +9,7 @@ from warplens.categories.fusions import inductor_parts
 from warplens.categories.kernel_name import KernelName
 from warplens.categories.short_products import display_dtype, join
 from warplens.lazy_patterns import LazyPattern
+from warplens_run.base import bounded
 
 # How the functor is spelled, tried in turn; the group is what it computes.
 _FUNCTORS = (
@@ -153,7 +154,7 @@ def short_softmax(name: KernelName) -> str:
     is_log = "logsoftmax" in name.lower_text or (warp is not None and warp[2] == "true")
     masked = "masked" if "masked" in name.lower_text else ""
     direction = {"forward": "fwd", "backward": "bwd"}.get(find_direction(name), "")
-    size = f"≤{2 ** min(int(warp[1][:2]), 20)}" if warp else ""
+    size = f"≤{2 ** min(bounded.whole(warp[1], absent=20), 20)}" if warp else ""
     dtype = display_dtype(find_dtype(name))
     return join("log_softmax" if is_log else "softmax", direction, masked, dtype, size)
 

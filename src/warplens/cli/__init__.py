@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -15,15 +16,18 @@ from warplens.cli.config import apply_settings
 from warplens.cli.piped_inputs import pipes_as_files
 from warplens.cli.rank_choice import choose_rank, join_captures
 from warplens.cli.verbs import PLACES
-from warplens.interrupts import ending_at_once
+from warplens.interrupts import ending_at_once, ending_in_order
 from warplens_run import __version__
-from warplens_run.base.errors import WarplensError
+from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.cli.ending import EXPECTED, fail, failed, flushed, stdout_failed
 from warplens_run.cli.printing import note, print_out
 from warplens_run.cli.streams import prepare_streams
 from warplens_run.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
 
 BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+THREADS = "POLARS_MAX_THREADS"
+MOST_THREADS = 1024
+WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 POLARS_PANIC = "PanicException"
 """Not a subclass of `Exception`; known by its name, because Polars is not imported before a verb needs it."""
 DESCRIPTION = "Warplens opens a GPU trace and shows where the time goes."
@@ -73,6 +77,7 @@ def entry() -> None:
     if args.verb is not None and args.verb.runs_programs:
         sys.exit(run(args))
     args.owns_process = True
+    ending_in_order()
     # A process this short leaves nothing for the collector of cycles to do but look, 2 % of a large report.
     gc.disable()
     code = run(args)
@@ -104,6 +109,8 @@ def run(args: argparse.Namespace) -> int:
         return 2
     _tune_process(verb)
     try:
+        if not verb.runs_programs:
+            _check_threads()
         apply_settings(args)
         if not getattr(args, "no_cache", True):
             _note_unused_cache()
@@ -144,7 +151,16 @@ def _tune_process(verb: Verb) -> None:
     os.environ.setdefault(BLAS_THREADS, "1")
     if not verb.uses_threads:
         # Frames are small: waking threads for them costs more than they save, on 64 cores most of all.
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")
+        os.environ.setdefault(THREADS, "1")
+
+
+def _check_threads() -> None:
+    """Polars prints a trace of its own stack for a number that it cannot use, and takes any without a limit."""
+    threads = os.environ.get(THREADS)
+    if threads == "":
+        del os.environ[THREADS]
+    elif threads is not None and not (WHOLE_NUMBER.fullmatch(threads) and 0 < int(threads) <= MOST_THREADS):
+        raise UsageError(f"{THREADS} is {threads[:80]!r}, not a whole number from 1 to {MOST_THREADS}")
 
 
 def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:

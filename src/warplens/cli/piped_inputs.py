@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.temporary import temporary_folder
 
 STDIN = "-"
 READ_FROM = (
@@ -42,9 +43,8 @@ def pipes_as_files(args: argparse.Namespace, inputs: Sequence[str]) -> Iterator[
     if not piped:
         yield
         return
-    from tempfile import TemporaryDirectory
 
-    with TemporaryDirectory(prefix="warplens-") as folder:
+    with temporary_folder() as folder:
         for name in piped:
             value, is_input = getattr(args, name), name in inputs
             paths = [_copied(path, Path(folder)) if _is_piped(path, is_input) else path for path in _paths(args, name)]

@@ -11,10 +11,14 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
+from contextlib import contextmanager, suppress
+from typing import Final
 
-from warplens_run.base.errors import WarplensError
+from warplens_run.base.errors import Terminated, WarplensError
+
+OUT_OF_MEMORY: Final = b"memory allocation of"
+"""How Rust begins the last line of a process."""
+LAST_WORDS_BYTES: Final = 1 << 16
 
 
 def supervise(args: argparse.Namespace) -> int | None:
@@ -27,32 +31,41 @@ def supervise(args: argparse.Namespace) -> int | None:
         return None
     sys.stdout.flush()
     sys.stderr.flush()
+    last_words, own_end = os.pipe()
     child = os.fork()
     if child == 0:
         args.is_supervised = True
+        _keep_last_words(own_end)
         return None
-    _share_end_with(child)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(own_end)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both, and the child reports it
+    try:
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    except Terminated:  # what ends this process also ends the child
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
     if code < 0:
-        raise _ended_by(signal.Signals(-code), args.timeout)
+        os.set_blocking(last_words, False)
+        raise _ended_by(signal.Signals(-code), args.timeout, _read(last_words))
     return code
 
 
-def _share_end_with(child: int) -> None:
-    """What ends this process also ends the child; Ctrl-C reaches both, and the child reports it."""
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        os.kill(child, signal.SIGKILL)
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, end)
+def _keep_last_words(descriptor: int) -> None:
+    """What compiled code prints before it ends the process goes to the parent; Python's stderr stays the user's."""
+    os.set_blocking(descriptor, False)  # a pipe that is full takes no more
+    sys.stderr = os.fdopen(os.dup(2), "w", encoding=sys.stderr.encoding, errors="replace", buffering=1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
 
 
-def _ended_by(number: signal.Signals, seconds: float) -> WarplensError:
+def _read(descriptor: int) -> bytes:
+    with suppress(BlockingIOError):
+        return os.read(descriptor, LAST_WORDS_BYTES)
+    return b""
+
+
+def _ended_by(number: signal.Signals, seconds: float, last_words: bytes) -> WarplensError:
     if number == signal.SIGALRM:
         hint = "a longer limit, or 0 for none"
         return WarplensError(f"SQL: no answer after {seconds:g} s", hint=hint, options=("timeout",))
@@ -60,6 +73,8 @@ def _ended_by(number: signal.Signals, seconds: float) -> WarplensError:
         return WarplensError(
             "SQL: the query was ended by the system", hint="it may have needed more memory than there is"
         )
+    if OUT_OF_MEMORY in last_words:
+        return WarplensError("SQL: not enough memory for the query", hint="make the query simpler")
     return WarplensError(f"SQL: an internal error of Polars ({number.name})", hint="make the query simpler")
 
 

@@ -10,7 +10,7 @@ from traceback import extract_tb
 from typing import Any, Final
 
 from warplens.cluster.records import Outcome
-from warplens_run.base.errors import WarplensError
+from warplens_run.base.errors import FormatError, WarplensError
 
 POLARS_PANIC: Final = "PanicException"
 """Polars raises it when its own code fails; it is not an `Exception`."""
@@ -34,7 +34,8 @@ def attempt(task: Callable[[Any], Any], argument: Any) -> Outcome[Any]:
     try:
         return Outcome(task(argument))
     except WarplensError as error:
-        return Outcome(reason=error.message, hint=error.hint or "")
+        is_final = isinstance(error, FormatError) and not isinstance(error.__context__, OSError)
+        return Outcome(reason=error.message, hint=error.hint or "", is_final=is_final)
     except MemoryError:
         return Outcome(reason="not enough memory", hint="a trace needs about five times its unpacked size")
     except OSError as error:

@@ -30,6 +30,8 @@ class Outcome(Generic[R]):
     value: R | None = None
     reason: str = ""
     hint: str = ""
+    is_final: bool = False
+    """Whether another attempt would end the same: the file was read, and is not what it should be."""
 
     @property
     def failed(self) -> bool:

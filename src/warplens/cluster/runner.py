@@ -122,7 +122,7 @@ def _in_turn(task: Callable[[A], R], tally: Tally) -> list[Outcome[R]]:
     for index in tally.largest_first():
         argument = tally.items[index].argument
         outcome = attempt(task, argument)
-        tally.settle(index, attempt(task, argument) if outcome.failed else outcome)
+        tally.settle(index, attempt(task, argument) if outcome.failed and not outcome.is_final else outcome)
     return tally.result()
 
 
@@ -184,7 +184,7 @@ class _Run:
         self._failures.pop(index, None)
         if outcome is None:
             self._died.add(index)
-        elif outcome.failed:
+        elif outcome.failed and not outcome.is_final:
             self._failures[index] = outcome
         else:
             self._tally.settle(index, outcome)

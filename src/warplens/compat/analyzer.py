@@ -373,4 +373,4 @@ class TreePerfAnalyzer:
 
 def _rows(events: Iterable[Any]) -> list[int]:
     """The numbers of events of `tree.events`."""
-    return [int(event["UID"] if isinstance(event, Mapping) else event) for event in events]
+    return [int(event["UID"] if isinstance(event, Mapping) else event) for event in events]  # bounded: rows of ours

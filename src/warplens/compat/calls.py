@@ -20,6 +20,7 @@ from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
 from warplens.model.tree import Floats
 from warplens.passes.climb import DEEP, climb
+from warplens_run.base import bounded
 
 PASSED_THROUGH: Final = "execute"
 """Ops of this name only run what a compiler made of others: the op around them is what launches."""
@@ -318,4 +319,4 @@ def _as_lists(value: Any) -> Any:
 
 
 def _number(text: str) -> int | str:
-    return int(text) if text.isdecimal() and len(text) < 19 else text
+    return bounded.whole(text) if bounded.is_whole(text, 0) else text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -31,6 +30,7 @@ from warplens.compat.timeline import collectives, gpu_timeline
 from warplens.hardware import gpu_named
 from warplens.outputs.workbook import plain_workbook_bytes
 from warplens.profiles.options import AnyPath
+from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError, MissingExtra, UsageError
 from warplens_run.base.files import check_inputs, whole_files
 
@@ -176,7 +176,7 @@ def read_arch(
     if gpu_arch_json_path is None:
         return gpu_arch
     try:
-        arch = json.loads(Path(gpu_arch_json_path).read_text("utf-8"))
+        arch = bounded.decoded(Path(gpu_arch_json_path).read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"not a readable GPU description: {error}", where=str(gpu_arch_json_path)) from error
     if not isinstance(arch, dict):

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from warplens.costs.cost import Cost
 from warplens.costs.tensors import ITEM_BYTES, MAX_ELEMENTS, SCALAR_TYPES, Call, Tensor, product
+from warplens_run.base import bounded
 
 FORWARD = "forward"
 BACKWARD = "backward"
@@ -180,7 +181,7 @@ class Arange(Struct, frozen=True):
     """Writes (end − start) / step elements into the tensor that is the last argument."""
 
     def cost(self, call: Call) -> Cost | None:
-        numbers = [_number(call.text(argument)) for argument in range(3)]
+        numbers = [bounded.number(call.text(argument)) for argument in range(3)]
         out = next((tensor for tensor in reversed(call.all_tensors)), None)
         start, end, step = numbers
         if out is None or start is None or end is None or not step:
@@ -190,13 +191,6 @@ class Arange(Struct, frozen=True):
             return None
         count = math.ceil(max(0.0, steps))
         return Cost("fill", 0.0, count * out.item_bytes, out.dtype, unit="", params=(("elements", count),))
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 class Pooling(Struct, frozen=True):

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from warplens.model.dtypes import profiler_spelling
+from warplens_run.base import bounded
 
 if TYPE_CHECKING:  # its patterns are compiled only where a trace has marks
     from warplens.model.iteration_marks import IterationMark
@@ -134,17 +135,17 @@ class Call(Struct, frozen=True):
 
     def integer(self, index: int | None, default: int = 0) -> int:
         text = self.text(index)
-        return int(text) if WHOLE_NUMBER.fullmatch(text) else default
+        return bounded.whole(text, default)
 
     def integers(self, index: int | None) -> tuple[int, ...]:
         """A list of numbers such as `[1, 1]`; empty where it is absent."""
         parts = [part.strip() for part in self.text(index).strip(BRACKETS).split(",")]
-        return tuple(int(part) for part in parts if WHOLE_NUMBER.fullmatch(part))
+        return tuple(bounded.whole(part) for part in parts if WHOLE_NUMBER.fullmatch(part))
 
     def numbers(self, index: int | None) -> tuple[float, ...]:
         """A list of numbers such as `[2., 0.5]`; empty where it is absent."""
         parts = [part.strip() for part in self.text(index).strip(BRACKETS).split(",")]
-        return tuple(float(part) for part in parts if NUMBER.fullmatch(part))
+        return tuple(number for part in parts if (number := bounded.number(part)) is not None)
 
     def flags(self, index: int | None) -> tuple[bool, ...]:
         return tuple(part.strip() == "True" for part in self.text(index).strip(BRACKETS).split(",") if part.strip())

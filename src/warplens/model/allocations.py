@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from warplens.model.arrays import fitting
 from warplens.model.codes import Codes
 from warplens.model.event_records import Allocation, Lane
 from warplens.model.kinds import NONE
 from warplens.model.times import YEAR_NS, clamped
 from warplens.model.trace import SIDE_FRAMES, Bools, Ints
+from warplens_run.base import bounded
 
 MOST_BYTES: Final = 2**50
 """No allocation is this large: such a size is damage, and sums of them would not fit in 64 bits."""
@@ -56,7 +56,7 @@ def _ints(values: Sequence[Any]) -> Ints:
     try:
         return np.array(values, np.int64)
     except OverflowError:
-        return np.array([fitting(value) for value in values], np.int64)
+        return np.array([bounded.whole(value, NONE) for value in values], np.int64)
 
 
 def memory_frame(

@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from warplens.model.kinds import NONE
-
 
 def sorted_unique(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The distinct values in order; numpy's own hashes them first, which takes four times as long.
@@ -59,11 +57,6 @@ def order_of(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     order[tied] = order[tied][np.lexsort((second[order[tied]], first[order[tied]]))]
     return order
-
-
-def fitting(value: object) -> object:
-    """The value, or -1 (absent) for a number beyond 64 bits: no file holds so many bytes or elements."""
-    return value if not isinstance(value, int) or -(2**63) <= value < 2**63 else NONE
 
 
 def sorted_by(frame: pl.DataFrame, *keys: str, descending: Collection[str] = ()) -> pl.DataFrame:

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from warplens.model.arrays import fitting, numbered, order_of, places_by_value
+from warplens.model.arrays import numbered, order_of, places_by_value
 from warplens.model.kinds import CODE, GPU_WORK, KINDS, NESTED, NONE
 from warplens.model.times import MAX_NS
 from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Bools, Ints, event_column
-from warplens_run.base.printable import encodable
+from warplens_run.base import bounded
 
 Array = npt.NDArray[Any]
 MAX_DEVICE: Final = 2**31
@@ -123,7 +123,7 @@ def lanes_of(
     events: EventColumns, rows: Ints, used: Bools, labels: Sequence[tuple[str, str, str, str]]
 ) -> tuple[Ints, pl.DataFrame]:
     """The lane of each chosen row, and the lanes: one per host thread, then one per GPU stream."""
-    kept = [tuple(map(encodable, label)) for label, is_used in zip(labels, used.tolist(), strict=True) if is_used]
+    kept = [tuple(map(bounded.text, label)) for label, is_used in zip(labels, used.tolist(), strict=True) if is_used]
     lane = (np.cumsum(used) - 1)[events.lane[rows]]
     on_gpu = np.flatnonzero(events.is_gpu_work[rows])
     device, stream = (events.whole_column(name)[rows[on_gpu]] for name in ("device", "stream"))
@@ -167,7 +167,7 @@ def side_frame(name: str, rows: Sequence[tuple[object, ...]]) -> pl.DataFrame:
     try:
         return pl.DataFrame(rows, schema=SIDE_FRAMES[name], orient="row", strict=False)
     except (pl.exceptions.PolarsError, OverflowError):
-        shorter = [[fitting(value) for value in row] for row in rows]
+        shorter = [[bounded.whole(value, NONE) if isinstance(value, int) else value for value in row] for row in rows]
         return pl.DataFrame(shorter, schema=SIDE_FRAMES[name], orient="row", strict=False)
 
 

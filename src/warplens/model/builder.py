@@ -21,13 +21,14 @@ from warplens.model import assemble
 from warplens.model.allocations import AllocationColumns, columns_of, memory_frame
 from warplens.model.arrays import distinct
 from warplens.model.assemble import Array, EventColumns, FlowEnds
+from warplens.model.budget import current_budget
 from warplens.model.codes import Codes
 from warplens.model.event_records import Allocation, CallSpec, Collective, Lane, Lanes, LaunchGeometry, ThreadId
 from warplens.model.kinds import CODE, NONE
 from warplens.model.quality import Note, Quality
 from warplens.model.times import clamped, usable_times
 from warplens.model.trace import SIDE_FRAMES, Bools, Ints, Meta, Trace
-from warplens_run.base.printable import all_encodable
+from warplens_run.base import bounded
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 UNNAMED: Final = "(unnamed)"
 FRAMES_LANE: Final = "recorded callers"
 """The lane of callers that are named without saying when they ran."""
+MOST_COPIED: Final = 1 << 40
+"""Bytes of one event: sums of millions of them are still numbers of 64 bits."""
+EVENT_VALUES: Final = 4
+"""What an event counts for in the budget of its file."""
 
 
 class EventInts(TypedDict, total=False):
@@ -85,6 +90,7 @@ class TraceBuilder:
         self._frames_lane = NONE
         self._contexts: list[tuple[int, int]] = []
         self._metrics: list[tuple[int, str, float]] = []
+        self._budget = current_budget()
 
     def __len__(self) -> int:
         """The events added so far."""
@@ -113,6 +119,7 @@ class TraceBuilder:
         """One event; returns its number."""
         event = self._size
         self._size += 1
+        self._budget.spend(EVENT_VALUES, "events")
         self._rows.add(CODE[kind], self.names[name], start_ns, dur_ns, lane)
         # Most events have few of these, so they are kept by event.
         if device != NONE:
@@ -128,7 +135,7 @@ class TraceBuilder:
         return event
 
     def _set(self, column: str, event: int, value: int) -> None:
-        self._by_event.setdefault(column, {})[event] = value if -(2**63) <= value < 2**63 else NONE
+        self._by_event.setdefault(column, {})[event] = bounded.whole(value, NONE)
 
     def set_external_id(self, event: int, value: int) -> None:
         """The number that GPU work and the host's op for it have in common, once both are known."""
@@ -184,8 +191,8 @@ class TraceBuilder:
         return np.array([self.geometries[geometry] for geometry in geometries], np.int64)[index]
 
     def add_copies(self, copies: Iterable[tuple[int, int]]) -> None:
-        """How many bytes events move: (event, bytes); negative sizes are unknown ones."""
-        self._copies += [copy for copy in copies if copy[1] >= 0]
+        """How many bytes events move: (event, bytes); negative sizes are unknown ones, and so are impossible ones."""
+        self._copies += [copy for copy in copies if 0 <= copy[1] <= MOST_COPIED]
 
     def add_collective(self, event: int, collective: Collective) -> None:
         self._collectives.append((event, collective))
@@ -225,6 +232,7 @@ class TraceBuilder:
 
     def frame(self, parent: int, kind: str, name: str, start_ns: int | None, instance: str = "") -> int:
         """The caller of this name below another event; one event, or one per instance, however often asked for."""
+        self._budget.spend(1, "callers of events")  # a long path may be asked for by each of many events
         key = _Caller(parent, kind, name, instance)
         event = self._frames.get(key)
         if event is None:
@@ -296,7 +304,7 @@ class TraceBuilder:
         )
 
     def _checked_names(self, events: EventColumns) -> list[str]:
-        names = all_encodable(list(self.names))
+        names, self.damage["long_names"] = bounded.texts(list(self.names))
         if "" in self.names:
             names[self.names[""]] = UNNAMED
             self.damage["unnamed"] += int(np.count_nonzero(events.name == self.names[""]))

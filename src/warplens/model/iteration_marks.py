@@ -23,6 +23,7 @@ from typing import Final, Literal
 import msgspec
 
 from warplens.lazy_patterns import LazyPattern
+from warplens_run.base import bounded
 
 Phase = Literal["prefill", "decode", "mixed"]
 PHASES: Final[tuple[Phase, ...]] = ("prefill", "decode", "mixed")
@@ -168,9 +169,11 @@ def _vllm(name: str) -> IterationMark | None:
 
 
 def _with_squares(requests: str, tokens: str, squares: str | None) -> RequestSums:
-    if int(requests) == 0:
+    if bounded.whole(requests) == 0:
         return NOTHING
-    return RequestSums(int(requests), int(tokens), None, int(squares) if squares else None)
+    return RequestSums(
+        bounded.whole(requests), bounded.whole(tokens), None, bounded.whole(squares) if squares else None
+    )
 
 
 def _counted(requests: int, tokens: int | None = None) -> RequestSums:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+from warplens_run.base import bounded
 
 
 def decoded_list(text: str | None) -> list[Any]:
@@ -13,7 +14,7 @@ def decoded_list(text: str | None) -> list[Any]:
     ([[2, 3], -inf], [], [])
     """
     try:
-        value = json.loads(text) if text else []
+        value = bounded.decoded(text) if text else []
     except (ValueError, RecursionError):
         return []
     return value if isinstance(value, list) else []

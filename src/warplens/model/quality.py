@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from warplens_run.base import bounded
 from warplens_run.base.units import plural
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 INFO: Final = "info"
 WARNING: Final = "warning"
+MOST_DETAIL: Final = 2000
+"""Characters: a message is read."""
 
 MESSAGES: Final[dict[str, tuple[str, str]]] = {
     # code: (severity, text); {detail} is filled in, and {count:noun} or {count:noun|nouns} is a count with its noun
@@ -100,6 +103,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "(close it; opening the file with sqlite3 finishes what was begun)",
     ),
     "damaged": (WARNING, "{count:damaged section} skipped ({detail})"),
+    "long_names": (WARNING, "{count:name} too long to show and cut"),
     "bad_text": (WARNING, "invalid UTF-8 was replaced"),
     "escaped_names": (
         INFO,
@@ -294,6 +298,10 @@ class Note(msgspec.Struct, frozen=True):
     code: str
     count: int = 0
     detail: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.detail) > MOST_DETAIL or not self.detail.isascii():  # it may quote names of a file
+            msgspec.structs.force_setattr(self, "detail", bounded.text(self.detail, MOST_DETAIL))
 
     @property
     def severity(self) -> str:

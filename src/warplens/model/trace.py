@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ import polars as pl
 from warplens.model.arrays import numbered
 from warplens.model.kinds import CODE, GPU_WORK, KINDS, NONE
 from warplens.model.quality import Note, Quality
+from warplens_run.base import bounded
 from warplens_run.base.units import plural
 
 Ints = npt.NDArray[np.int64]
@@ -158,7 +159,33 @@ SIDE_FRAMES: dict[str, dict[str, Any]] = {
 }
 
 
-class Device(msgspec.Struct, frozen=True):
+MOST_CHARACTERS: Final = 1000
+"""Of what a file says of the run: it is printed."""
+
+
+class _Header(msgspec.Struct, frozen=True):
+    """What a file says of the run: whichever reader made it, its texts and numbers are bounded."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if (fit := _bounded(value)) is not value:
+                msgspec.structs.force_setattr(self, name, fit)
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, str):
+        return bounded.text(value, MOST_CHARACTERS)
+    if type(value) is int:
+        return bounded.whole(value)
+    if isinstance(value, float):
+        return bounded.number(value)
+    if isinstance(value, dict):
+        return {bounded.text(name, MOST_CHARACTERS): _bounded(part) for name, part in value.items()}
+    return value
+
+
+class Device(_Header, frozen=True):
     """A GPU as the trace's own header describes it."""
 
     id: int
@@ -175,7 +202,7 @@ class Device(msgspec.Struct, frozen=True):
     memory_bus_bits: int = 0
 
 
-class ProcessGroup(msgspec.Struct, frozen=True):
+class ProcessGroup(_Header, frozen=True):
     """Ranks that communicate with each other. Names are numbers that programs use again; the ranks tell them apart."""
 
     name: str = ""
@@ -183,7 +210,11 @@ class ProcessGroup(msgspec.Struct, frozen=True):
     ranks: tuple[int, ...] = ()
 
 
-class Distributed(msgspec.Struct, frozen=True):
+MOST_RANKS: Final = 1 << 20
+"""Of a job: what a file says beyond it is damage."""
+
+
+class Distributed(_Header, frozen=True):
     """Which rank of which job this trace is."""
 
     backend: str = ""
@@ -194,7 +225,7 @@ class Distributed(msgspec.Struct, frozen=True):
     """Those that this rank belongs to."""
 
 
-class Meta(msgspec.Struct, frozen=True):
+class Meta(_Header, frozen=True):
     """Facts about the file and the run that made it."""
 
     source: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +14,12 @@ import polars as pl
 
 from warplens.model.notebook import MOST_ROWS, shown
 from warplens.model.trace import Ints
-from warplens_run.base.printable import all_encodable
+from warplens_run.base import bounded
 from warplens_run.base.units import format_ns, plural
 
 Floats = npt.NDArray[np.float64]
+EXCLUSIVE: Final = " (exc)"
+"""Suffix of metrics that belong to their node alone and are not part of any sum."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,20 @@ class Tree:
         frame = pl.DataFrame(
             {
                 "depth": self.depth[nodes],
-                "name": all_encodable([self.name[node] for node in nodes]),
+                "name": bounded.texts([self.name[node] for node in nodes])[0],
                 "total_ms": self.total_ns[nodes] / 1e6,
                 "count": self.total_count[nodes],
             }
         )
         return shown(repr(self), frame)
+
+    @cached_property
+    def metric_names(self) -> Mapping[str, str]:
+        """The metrics by what they may be called: their name, with its unit after `_`, and without that."""
+        keys = {key.removesuffix(EXCLUSIVE).casefold(): key for key in reversed(list(self.metrics))}
+        spelled = {spelled_unit(name): key for name, key in keys.items()}
+        without_unit = {re.sub(r"_(?:s|ms|us|ns)$", "", name): key for name, key in spelled.items()}
+        return without_unit | spelled | keys
 
     def children(self) -> list[list[int]]:
         """The children of every node, heaviest first."""
@@ -114,6 +126,15 @@ def build_tree(parent: Ints, name: list[str], kind: list[str], self_ns: Ints, se
     for node in range(1, len(parent)):
         depth[node] = depth[parent[node]] + 1
     return Tree(name, kind, parent, depth, self_ns, self_count, total_ns, total_count, weight)
+
+
+def spelled_unit(name: str) -> str:
+    """A metric's name as it is typed.
+
+    >>> spelled_unit("cpu_time (ns)"), spelled_unit("tokens")
+    ('cpu_time_ns', 'tokens')
+    """
+    return re.sub(r"(?<! ) *\((\w+)\)$", r"_\1", name)
 
 
 def _sums(nodes: list[int], values: Floats, size: int) -> Floats:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import polars as pl
 
@@ -29,20 +29,26 @@ def event_frame(timeline: RankTimeline) -> pl.DataFrame:
     )
 
 
-def write_parquet(path: Path, timeline: RankTimeline) -> None:
-    with whole_file(path) as temporary:
+def write_parquet(path: Path, timeline: RankTimeline, *, force: bool = True) -> None:
+    with whole_file(path, force=force) as temporary:
         event_frame(timeline).write_parquet(temporary)
 
 
-def _perfetto(path: Path, timeline: RankTimeline) -> None:
-    write_perfetto(path, [timeline])
+def _perfetto(path: Path, timeline: RankTimeline, *, force: bool) -> None:
+    write_perfetto(path, [timeline], force=force)
+
+
+class Writer(Protocol):
+    """Writes one timeline; without `force` a file that has appeared there meanwhile stays."""
+
+    def __call__(self, path: Path, timeline: RankTimeline, *, force: bool) -> None: ...
 
 
 @dataclass(frozen=True)
 class Conversion:
     """How a kind of file is written, and whether it shows the further tracks of a timeline."""
 
-    write: Callable[[Path, RankTimeline], None]
+    write: Writer
     has_tracks: bool = False
 
 
@@ -63,6 +69,7 @@ class ConversionTarget:
 
     path: Path
     conversion: Conversion
+    force: bool = False
 
 
 def plan_conversion(path: str, *, force: bool, inputs: Sequence[str] = ()) -> ConversionTarget:
@@ -70,5 +77,5 @@ def plan_conversion(path: str, *, force: bool, inputs: Sequence[str] = ()) -> Co
     for suffix, conversion in CONVERSIONS.items():
         if path.lower().endswith(suffix):
             check_file(Path(path), force=force, inputs=inputs)
-            return ConversionTarget(Path(path), conversion)
+            return ConversionTarget(Path(path), conversion, force)
     raise UsageError(f"unknown output format: {path!r}", hint=f"end it in {' or '.join((*CONVERSIONS, PATHS))}")

@@ -76,7 +76,7 @@ def write(target: Target, document: Document) -> list[Path]:
         parts = [replace(document, tables=[table]) for table in document.tables]
     with write_errors(target.path):
         _check_overwriting(target, files)
-    with whole_files(files) as staged:
+    with whole_files(files, force=target.force) as staged:
         for temporary, part in zip(staged, parts, strict=True):
             temporary.write_bytes(target.output.for_kind(document.kind).render(part))
     return files

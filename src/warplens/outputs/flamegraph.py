@@ -70,6 +70,7 @@ class FlamegraphTarget:
 
     path: Path
     render: Render
+    force: bool = False
 
 
 def plan_flamegraph(path: str, *, force: bool, inputs: Sequence[str] = ()) -> FlamegraphTarget:
@@ -77,9 +78,9 @@ def plan_flamegraph(path: str, *, force: bool, inputs: Sequence[str] = ()) -> Fl
     for suffix, render in FORMATS.items():
         if path.endswith(suffix):
             check_file(Path(path), force=force, inputs=inputs)
-            return FlamegraphTarget(Path(path), render)
+            return FlamegraphTarget(Path(path), render, force)
     raise UsageError(f"unknown output format: {path!r}", hint=f"end it in {' or '.join(FORMATS)}")
 
 
 def write_flamegraph(target: FlamegraphTarget, tree: Tree, *, name: str, look: FlameLook | None = None) -> None:
-    write_whole(target.path, target.render(tree, name, look or FlameLook()))
+    write_whole(target.path, target.render(tree, name, look or FlameLook()), force=target.force)

@@ -32,6 +32,7 @@ class GanttTarget:
 
     path: Path
     format: GanttFormat
+    force: bool = False
 
 
 def plan_gantt(path: str, *, force: bool, inputs: Sequence[str] = ()) -> GanttTarget:
@@ -40,9 +41,9 @@ def plan_gantt(path: str, *, force: bool, inputs: Sequence[str] = ()) -> GanttTa
         if path.endswith(suffix):
             check_file(Path(path), force=force, inputs=inputs)
             format.require()
-            return GanttTarget(Path(path), format)
+            return GanttTarget(Path(path), format, force)
     raise UsageError(f"unknown output format: {path!r}", hint=f"end it in {', '.join(FORMATS)} or .html")
 
 
 def write_gantt(target: GanttTarget, chart: Chart, look: GanttLook) -> None:
-    write_whole(target.path, target.format.render(chart, look))
+    write_whole(target.path, target.format.render(chart, look), force=target.force)

@@ -16,7 +16,7 @@ import numpy as np
 from warplens.model.call_paths import CallPaths
 from warplens.model.kinds import NONE
 from warplens.model.trace import Device
-from warplens.model.tree import Floats, Tree
+from warplens.model.tree import EXCLUSIVE, Floats, Tree
 from warplens.model.user_code import FRAME
 
 TIME: Final = "time (ns)"
@@ -25,8 +25,6 @@ SAMPLES: Final = "num_samples"
 CYCLES: Final = "cycles"
 NESTED: Final = {"cpu_time_ns": "cpu_time (ns)", CYCLES: CYCLES, "normalized_cycles": "normalized_cycles"}
 """Metrics that a file has with inner scopes included, by their names here and there."""
-EXCLUSIVE: Final = " (exc)"
-"""Ends the name of a metric that adds up to nothing."""
 FRAMES: Final = ("python", "line")
 
 

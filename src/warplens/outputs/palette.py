@@ -105,7 +105,7 @@ def ink_on(colour: str) -> str:
     >>> ink_on("#F0E442"), ink_on("#0072B2")
     ('#000000', '#FFFFFF')
     """
-    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]  # bounded: a colour of ours
     linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     # Where the contrast against black and against white is the same.

@@ -25,6 +25,7 @@ from warplens.outputs.nested_tracks import track_levels
 from warplens.outputs.perfetto_events import IDS_OF_RANK, EventTexts, track_texts
 from warplens.outputs.perfetto_lanes import ADDED, ON_GPU, PROCESSES_PER_RANK, Tracks, add_lanes, gpu_process
 from warplens.outputs.perfetto_memory import counter_texts, memory_texts
+from warplens_run.base import bounded
 from warplens_run.base.files import whole_file
 
 GZIP_LEVEL: Final = 1
@@ -35,9 +36,11 @@ FLAGS: Final = ("with_stack", "record_shapes", "profile_memory")
 LAUNCH_FLOW, BACKWARD_FLOW, RANK_FLOW = "ac2g", "fwdbwd", f"{OWN_CATEGORIES}ranks"
 
 
-def write_perfetto(path: Path, timelines: Sequence[RankTimeline], flows: Sequence[RankFlow] = ()) -> None:
+def write_perfetto(
+    path: Path, timelines: Sequence[RankTimeline], flows: Sequence[RankFlow] = (), *, force: bool = True
+) -> None:
     """Write timelines on one clock into a file, packed where its name ends in `.gz`; it appears whole or not at all."""
-    with whole_file(path) as temporary, temporary.open("wb") as stream:
+    with whole_file(path, force=force) as temporary, temporary.open("wb") as stream:
         pack, finish = _packer() if path.name.lower().endswith(".gz") else (bytes, bytes)
         for text in _texts(timelines, flows):
             stream.write(pack(text))
@@ -279,9 +282,8 @@ def _facts(meta: Meta) -> dict[str, object]:
 
 def _device(device: Device) -> dict[str, object]:
     major, _, minor = device.compute.partition(".")
-    version = (
-        {"computeMajor": int(major), "computeMinor": int(minor)} if major.isdecimal() and minor.isdecimal() else {}
-    )
+    is_version = bounded.is_whole(major, 0) and bounded.is_whole(minor, 0)
+    version = {"computeMajor": bounded.whole(major), "computeMinor": bounded.whole(minor)} if is_version else {}
     return {
         "id": device.id,
         "name": device.name,

@@ -13,6 +13,7 @@ from warplens.model.lanes import caller_lanes
 from warplens.model.rank_timeline import RankTimeline
 from warplens.model.trace import Ints, Trace
 from warplens.outputs.nested_tracks import track_levels
+from warplens_run.base import bounded
 
 LARGEST_ID: Final = 2**31
 """Viewers keep ids in 32 bits; threads of some profilers have larger ones."""
@@ -127,10 +128,10 @@ def _lanes(tracks: Tracks, trace: Trace) -> list[_Lane]:
         if not len(rows) or number in skipped:
             continue
         device, of_process = GPU_PROCESS.fullmatch(process), STREAM.fullmatch(thread)
-        wanted = int(of_process[1]) if of_process else None
+        wanted = bounded.whole(of_process[1]) if of_process else None
         is_annotated = bool((kind[rows] == CODE["gpu_annotation"]).all())
         if device is not None and kind[rows[0]] in GPU_CODES:
-            pid = gpu_process(tracks, trace, int(device[1]))
+            pid = gpu_process(tracks, trace, bounded.whole(device[1]))
             title = thread if thread.lower().startswith("stream") else f"stream {thread}"
             title += ": annotations" if is_annotated else ""
         else:
@@ -143,7 +144,7 @@ def _lanes(tracks: Tracks, trace: Trace) -> list[_Lane]:
 def _host_process(tracks: Tracks, process: str, name: str) -> int:
     is_number = HOST_NUMBER.fullmatch(process) is not None
     shown = name or (f"process {process}" if is_number else process)
-    return tracks.process(process, shown, HOST, int(process) if is_number else None)
+    return tracks.process(process, shown, HOST, bounded.whole(process) if is_number else None)
 
 
 def gpu_process(tracks: Tracks, trace: Trace, device: int) -> int:

@@ -20,10 +20,10 @@ from warplens_run.base.files import whole_file
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-def write_speedscope(path: Path, timeline: RankTimeline) -> None:
+def write_speedscope(path: Path, timeline: RankTimeline, *, force: bool = True) -> None:
     """Write a timeline; the file appears whole or not at all."""
     trace = timeline.trace
-    with whole_file(path) as temporary, temporary.open("wb") as stream:
+    with whole_file(path, force=force) as temporary, temporary.open("wb") as stream:
         name = quoted(Path(trace.meta.source).name)
         frames = ",\n".join(f'{{"name":{quoted(text)}}}' for text in trace.names)
         head = (

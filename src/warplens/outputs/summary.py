@@ -41,6 +41,8 @@ MAX_PARTS = 6
 MAX_BAR = 16
 PART_ROOM = 66
 """Cells for the name of a part of the step."""
+LEAST_ROOM = 8
+"""Of a name; a terminal that is narrower breaks the line."""
 CAUSE_ROOM = 48
 """Of those for its cause."""
 MAX_FINDINGS = 3
@@ -172,7 +174,7 @@ def _parts(answer: Answer, width: int) -> list[Line]:
     of = f", shares of {clock.of_step(clock.step_ms)}" if clock.low_ms < clock.high_ms else ""
     title = f"where {whose_step(answer, clock)} goes{of}"
     longest_name = max(cell_width(clean(text)) for text in (title, *map(_part_name, shown)))
-    name_room = min(PART_ROOM, longest_name, width - 14 - time_room)
+    name_room = max(LEAST_ROOM, min(PART_ROOM, longest_name, width - 14 - time_room))
     title = title if cell_width(title) <= name_room else title.removesuffix(of)
     room = max(0, min(MAX_BAR, width - name_room - 14 - time_room))
     header = f"{title:<{name_room}}{' ' * (room + 2 if room else 0)}  share  {'time':>{time_room}}"

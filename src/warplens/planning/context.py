@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -12,6 +11,7 @@ from warplens.planning.kernel_archive import python_files
 from warplens.readers import bundle, inputs
 from warplens.readers.bundle.launches import Launches
 from warplens.readers.kineto.triton_calls import TritonCall, triton_calls
+from warplens_run.base import bounded
 from warplens_run.base.torch_switches import VARIABLE, VARIABLES
 from warplens_run.formats.bundle_files import ENVIRONMENT, KERNELS, LAUNCHED
 
@@ -59,7 +59,7 @@ def _decoded(files: Mapping[str, bytes]) -> dict[str, str]:
 
 def _environment(text: bytes) -> tuple[dict[str, Any], dict[str, str]]:
     try:
-        environment = json.loads(text)
+        environment = bounded.decoded(text)
         settings = environment.get("torch", {}).get("settings", {})
         packages = environment.get("packages", {})
         plain = {str(name): value for name, value in settings.items() if isinstance(value, (str, int, float, bool))}

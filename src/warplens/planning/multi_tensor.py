@@ -63,7 +63,7 @@ class ListLaunches:
         dtypes = list_dtypes(launched[0].name) if launched else ()
         if match is None or match["table"] not in MOST_TENSORS or not dtypes:
             return None
-        lists = int(match["lists"])
+        lists = int(match["lists"])  # bounded: one digit
         most_tensors = MOST_TENSORS[match["table"]][lists - 1]
         return cls(lists, most_tensors, tuple(kernel.grid[0] for kernel in launched), dtypes)
 

@@ -8,7 +8,6 @@ pass left for the backward one were used long ago, other inputs just before.
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ from warplens.analyses.units.calls import UnitCalls
 from warplens.model.kinds import NONE
 from warplens.model.trace import Trace
 from warplens.planning.schemas import OpSchema
+from warplens_run.base import bounded
 
 T = TypeVar("T")
 COLD: Final = re.compile(
@@ -80,7 +80,7 @@ def calls_in_order(unit_calls: UnitCalls) -> Iterator[tuple[int, int]]:
 def storages_of(text: str) -> dict[int, int]:
     """Storage → bytes of it that the recorded tensors cover, in the order of first appearance."""
     try:
-        values = json.loads(text) if text else []
+        values = bounded.decoded(text) if text else []
     except ValueError:
         return {}
     sizes: dict[int, int] = {}

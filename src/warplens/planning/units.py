@@ -34,8 +34,8 @@ from warplens.planning.schemas import OpSchema, parse_schema
 from warplens.planning.shards import Sharding, shardings
 from warplens.planning.triton_units import triton_arguments, triton_kernel
 from warplens.planning.zeros import with_zeros, zero_fills
+from warplens_run.base import bounded
 from warplens_run.base.loading import loaded
-from warplens_run.base.units import is_whole_number
 from warplens_run.formats.replay_plan import REFUSED, Argument, Kernel, Storage, Times, Unit
 from warplens_run.replay.op_rules import hazard
 
@@ -243,7 +243,11 @@ def _ranges(traced: TracedCall | None) -> dict[int, tuple[float, float]]:
         pairs = msgspec.json.decode(text, type=dict[str, tuple[float, float]]) if text else {}
     except msgspec.DecodeError:
         return {}
-    return {int(position): pair for position, pair in pairs.items() if is_whole_number(position) and pair[0] <= pair[1]}
+    return {
+        bounded.whole(position): pair
+        for position, pair in pairs.items()
+        if bounded.is_whole(position, 0) and pair[0] <= pair[1]
+    }
 
 
 def with_reuse(

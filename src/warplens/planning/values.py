@@ -7,7 +7,8 @@ from typing import Final
 
 from warplens.planning.recorded import SCALAR_TYPES
 from warplens.planning.schemas import OpParameter
-from warplens_run.formats.replay_plan import DTYPES, INT64, Argument
+from warplens_run.base import bounded
+from warplens_run.formats.replay_plan import DTYPES, Argument
 
 NONE: Final = Argument("none")
 WHOLE: Final = re.compile(r"-?\d{1,19}")
@@ -41,10 +42,10 @@ def scalar(text: str, base: str) -> Argument | None:
         return Argument("bool", BOOLS[lowered])
     if base == "bool" and lowered in ("0", "1"):
         return Argument("bool", lowered == "1")
-    if base in ("int", "Scalar") and WHOLE.fullmatch(lowered) and -INT64 <= int(lowered) < INT64:
-        return Argument("int", int(lowered))
+    if base in ("int", "Scalar") and bounded.is_whole(lowered):
+        return Argument("int", bounded.whole(lowered))
     if base in ("float", "Scalar", "complex") and NUMBER.fullmatch(lowered):
-        return Argument("float", float(lowered))
+        return Argument("float", float(lowered))  # bounded: infinity and NaN are arguments
     return None
 
 
@@ -60,7 +61,7 @@ def scalars(text: str, base: str) -> Argument | None:
 def coded(text: str, base: str) -> Argument | None:
     """Enumerations, which profilers write as numbers: dtypes, layouts, memory formats."""
     if base == "ScalarType":
-        number = int(text) if WHOLE.fullmatch(text) else -1
+        number = bounded.whole(text, -1)
         name = SCALAR_TYPES[number] if 0 <= number < len(SCALAR_TYPES) else ""
         return Argument("dtype", name) if name in DTYPES else None
     if base == "Layout":

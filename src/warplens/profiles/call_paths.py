@@ -15,14 +15,13 @@ from warplens.analyses import Options
 from warplens.analyses.paths import FORMAT_TABLES, PATH_TABLES, PathWorkspace, shown_tree
 from warplens.analyses.paths.gpu_lookup import gpu_of
 from warplens.analyses.paths.stalls import PREFIX
-from warplens.analyses.trees.rates import EXCLUSIVE
 from warplens.categories import OTHER, load_categorizer
 from warplens.hardware import Gpu
 from warplens.model.call_paths import CallPaths
 from warplens.model.clock import MEASURED
 from warplens.model.measured import STALL_MEANINGS
 from warplens.model.trace import Device, Meta
-from warplens.model.tree import Tree
+from warplens.model.tree import EXCLUSIVE, Tree
 from warplens.outputs import Document, Extras
 from warplens.profiles.describing import NO_DEVICE, headline
 from warplens.profiles.on_demand import TablesOnDemand, bound

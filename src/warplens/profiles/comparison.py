@@ -40,6 +40,7 @@ from warplens.profiles.describing import definitions, device_line
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.setup import hardware_difference, setup_differences
 from warplens.profiles.trace import Profile
+from warplens_run.base import bounded
 from warplens_run.base.errors import UsageError
 from warplens_run.base.units import format_flop
 
@@ -273,7 +274,7 @@ def _picked_steps(text: str, profile: Profile) -> tuple[tuple[int, ...], tuple[i
     sides = []
     for part in parts:
         assert part is not None
-        first, last = int(part[1]), int(part[2] or part[1])
+        first, last = bounded.whole(part[1]), bounded.whole(part[2] or part[1])
         sides.append(tuple(step for step in known if first <= step <= last))
         if not sides[-1]:
             raise UsageError(f"no step {part[0]}", hint=f"steps are numbered {known[0]} to {known[-1]}")

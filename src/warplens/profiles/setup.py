@@ -13,6 +13,7 @@ from warplens.model.table import Table
 from warplens.model.trace import Trace
 from warplens.profiles.describing import device_names
 from warplens.profiles.trace import Profile
+from warplens_run.base import bounded
 from warplens_run.base.units import listed
 
 RECORDED: Final = ("torch", "triton", "jax", "transformers", "driver")
@@ -59,9 +60,9 @@ def _release(number: str, major: int, minor: int) -> str:
     >>> _release("12080", 1000, 10), _release("60342134", 10_000_000, 100_000), _release("13.0", 1000, 10)
     ('12.8', '6.3', '13.0')
     """
-    if not number.isdecimal() or int(number) < major:
+    if (version := bounded.whole(number)) < major:
         return number
-    return f"{int(number) // major}.{int(number) % major // minor}"
+    return f"{version // major}.{version % major // minor}"
 
 
 def _element_types(roofline: Table) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
 import zlib
@@ -10,15 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from warplens.model.rank_timeline import CONVERTED
+from warplens.model.trace import MOST_RANKS
 from warplens.readers.registry import EXECUTION_TRACE
 from warplens.readers.shared.file_head import head_of
+from warplens_run.base import bounded
 from warplens_run.formats.bundle_files import MANIFEST
 
 HEAD_BYTES: Final = 1 << 16
 ZIP: Final = b"PK\x03\x04"
 OWN_RANK: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}\[\]]*?"rank"\s*:\s*(\d{1,7})\b')
 CONVERSION: Final = re.compile(rb'\A\{[\s\S]*"' + CONVERTED.encode() + rb'"\s*:')
-MOST_RANKS: Final = 1 << 31
 EVENTS: Final = b'"traceEvents"'
 
 
@@ -63,8 +63,8 @@ def _zipped(path: Path) -> str:
 
 def _manifest_rank(text: str) -> int:
     try:
-        facts = json.loads(text)
+        facts = bounded.decoded(text)
     except (ValueError, RecursionError):
         return -1
     rank = facts.get("rank", -1) if isinstance(facts, dict) and facts.get("world_size", 1) != 1 else -1
-    return rank if isinstance(rank, int) and 0 <= rank < MOST_RANKS else -1
+    return bounded.whole(rank, -1, 0, MOST_RANKS - 1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from typing import Final
+
+from warplens_run.base import bounded
 
 SEND, RECEIVE, EXCHANGE = "send", "recv", "send_recv"
 POINT_TO_POINT: Final = (SEND, RECEIVE, EXCHANGE)
@@ -54,7 +55,7 @@ def split_sizes(text: str) -> list[int]:
     ([3, 5], [], [])
     """
     try:
-        parsed = json.loads(text)
+        parsed = bounded.decoded(text)
     except ValueError:
         return []
-    return [part for part in parsed if isinstance(part, int)] if isinstance(parsed, list) else []
+    return [bounded.whole(part) for part in parsed if bounded.is_whole(part)] if isinstance(parsed, list) else []

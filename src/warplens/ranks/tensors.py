@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from math import prod
 
@@ -13,6 +12,7 @@ from warplens.analyses.work.comm import ELEMENT_BYTES
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import NONE
 from warplens.model.trace import Ints
+from warplens_run.base import bounded
 
 
 def tensor_types(work: Workspace, rows: Ints) -> pl.Series:
@@ -43,7 +43,7 @@ def tensor_elements(work: Workspace, owner: Ints) -> Ints:
 def _elements_of(dims: str | None) -> int:
     """The largest of an op's inputs."""
     try:
-        return min(max(map(_size, json.loads(dims or "[]")), default=0), 2**40)
+        return min(max(map(_size, bounded.decoded(dims or "[]")), default=0), 2**40)
     except (ValueError, TypeError, RecursionError):
         return 0
 
@@ -62,7 +62,7 @@ def _lists(shapes: Iterable[object]) -> list[object]:
 
 def _first_type(types: str | None) -> str:
     try:
-        listed = json.loads(types or "[]")
+        listed = bounded.decoded(types or "[]")
     except ValueError:
         return ""
     return str(listed[0]).removeprefix("c10::").lower() if isinstance(listed, list) and listed else ""

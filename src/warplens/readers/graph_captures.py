@@ -86,7 +86,7 @@ def read_capture(file: StoredFile) -> tuple[Trace, dict[int, CapturedLaunch]]:
     from warplens.readers.kineto.graph_calls import captured_launches
 
     text, notes = file.unwrap()
-    trace = registry.read(text, Meta(source=str(file.path), format=""), notes)
+    trace = registry.read(text, Meta(source=str(file.path), format=""), notes, max_bytes=file.max_bytes)
     if isinstance(trace, CallPaths):
         raise FormatError("sums by call path, not a trace", where=str(file.path), hint=HINT)
     return trace, captured_launches(text)

@@ -72,7 +72,7 @@ class Input(msgspec.Struct):
             profile = registry.read_stored(self.profile, meta, self.notes)
         else:  # joining it needs the text once more
             text, notes = self.profile.unwrap()
-            profile = registry.read(text, meta, [*notes, *self.notes])
+            profile = registry.read(text, meta, [*notes, *self.notes], max_bytes=self.profile.max_bytes)
         facts = {**profile.meta.facts, **dict(self.facts)}
         # The profiler forgets which rank it was where the program closes its process group first.
         rank = profile.meta.distributed or self.rank
@@ -108,7 +108,9 @@ class Input(msgspec.Struct):
         if self.step is None:
             return join(profile, text, nodes, str(calls.path))
         step_text, notes = self.step.unwrap()
-        step_trace = registry.read(step_text, Meta(source=str(self.step.path), format=""), notes)
+        step_trace = registry.read(
+            step_text, Meta(source=str(self.step.path), format=""), notes, max_bytes=self.step.max_bytes
+        )
         if isinstance(step_trace, CallPaths):
             raise FormatError("not a trace", where=str(self.step.path))
         return carry_over(profile, join(step_trace, step_text, nodes, str(calls.path)))

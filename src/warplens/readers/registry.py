@@ -16,6 +16,7 @@ import msgspec
 
 from warplens import native_library
 from warplens.extensions import READERS, extensions, offered
+from warplens.model.budget import budget_of
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
@@ -142,11 +143,12 @@ FORMATS: Final = (
 
 
 def read(
-    text: bytes, meta: Meta, notes: list[Note], *, was_tried: bool = False, stored: bytes = b""
+    text: bytes, meta: Meta, notes: list[Note], *, max_bytes: int = 0, was_tried: bool = False, stored: bytes = b""
 ) -> Trace | CallPaths:
     """The profile of an unpacked file, by the first format that its first bytes match.
 
-    `was_tried`: its chunks were, and left to the format's own reader. `stored` is the file as it was before unpacking.
+    `max_bytes`: what the user allows it to take. `was_tried`: its chunks were, and left to the format's own reader.
+    `stored` is the file as it was before unpacking.
     """
     start = text_start(text)
     head = text[start : start + HEAD_BYTES]
@@ -162,7 +164,8 @@ def read(
         if trace is not None:
             return trace
     reader: Reader = loaded(entry.reader)
-    return reader(text, meta, notes)
+    with budget_of(len(text), meta.source, max_bytes):
+        return reader(text, meta, notes)
 
 
 def is_other_json(path: Path) -> bool:
@@ -181,7 +184,7 @@ def read_stored(file: StoredFile, meta: Meta, notes: Sequence[Note]) -> Trace | 
     if trace is not None:
         return trace
     text, unpacking = file.unwrap()
-    return read(text, meta, [*unpacking, *notes], was_tried=True, stored=file.stored)
+    return read(text, meta, [*unpacking, *notes], max_bytes=file.max_bytes, was_tried=True, stored=file.stored)
 
 
 def _read_chunks(file: StoredFile, meta: Meta, notes: list[Note]) -> Trace | None:

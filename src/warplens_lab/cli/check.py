@@ -28,8 +28,8 @@ from warplens_lab.cuda.checking import check_cuda
 from warplens_lab.cuda.request import is_cuda
 from warplens_lab.facts.saving import save_facts
 from warplens_lab.opened.check import OpenedCheck
+from warplens_run.base import bounded
 from warplens_run.base.errors import UsageError
-from warplens_run.base.units import is_whole_number
 from warplens_run.cli.options import SEVERAL, positive
 from warplens_run.cli.printing import note, print_err, print_line, report_written, width, write_bytes
 from warplens_run.cli.verb import Verb
@@ -231,7 +231,7 @@ def _grid(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
-    if not 1 <= len(parts) <= 3 or not all(is_whole_number(part) and int(part) for part in parts):
+    if not 1 <= len(parts) <= 3 or not all(bounded.is_whole(part, 1) for part in parts):
         raise UsageError(f"--grid {text!r} is not a valid grid", hint="one to three numbers: 64,2")
     return tuple(int(part) for part in parts)
 
@@ -243,7 +243,7 @@ def _write(args: argparse.Namespace, opened: OpenedCheck) -> None:
     inputs = _inputs(args)
     targets = plan_outputs(others, tables="csv", force=args.force, names=opened.report_names, inputs=inputs)
     for path in facts_files:
-        save_facts(Path(path), [check.facts for check in opened.checks])
+        save_facts(Path(path), [check.facts for check in opened.checks], force=args.force)
     for target in targets:
         write(target, themed(opened.document(), args))
     report_written(args.output)

@@ -19,8 +19,9 @@ from warplens_lab.layouts.reading import read_tile
 from warplens_lab.opened.layout import OpenedLayout
 from warplens_lab.opened.shared_layouts import Choice, choices_of_facts, choices_of_trace, chosen
 from warplens_lab.tracing import load
+from warplens_run.base import bounded
 from warplens_run.base.errors import UsageError
-from warplens_run.base.units import is_whole_number, plural
+from warplens_run.base.units import plural
 from warplens_run.cli.options import SEVERAL, positive
 from warplens_run.cli.printing import note, report_written, width
 from warplens_run.cli.verb import Verb
@@ -130,7 +131,7 @@ def _options(args: argparse.Namespace) -> AccessOptions:
     values: dict[str, int] = {}
     for text in args.set:
         name, equals, number = text.partition("=")
-        if not equals or not name.strip().isidentifier() or not is_whole_number(number.strip().removeprefix("-")):
+        if not equals or not name.strip().isidentifier() or not bounded.is_whole(number):
             raise UsageError(f"--set {text!r} is not NAME=N", hint="such as --set k=3")
         values[name.strip()] = int(number)
     return AccessOptions(block=_sizes(args.block, "--block"), values=values, vector=args.vector)
@@ -138,7 +139,7 @@ def _options(args: argparse.Namespace) -> AccessOptions:
 
 def _sizes(text: str, option: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.replace(",", "x").replace("×", "x").split("x")] if text else []
-    if not all(is_whole_number(part) and int(part) for part in parts):
+    if not all(bounded.is_whole(part, 1) for part in parts):
         raise UsageError(f"{option} {text!r} is not a size", hint="such as 64x128")
     return tuple(map(int, parts))
 

@@ -20,6 +20,7 @@ from warplens_lab.tracing import load
 from warplens_lab.tracing.scene import kernel_scene
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.base.files import check_file
+from warplens_run.base.temporary import temporary_folder
 from warplens_run.cli.options import add_force, add_json, add_output, add_top, positive
 from warplens_run.cli.printing import print_err, print_out, width
 from warplens_run.cli.verb import Place, Verb, VerbGroup
@@ -93,7 +94,6 @@ class CheckPuzzlesVerb(Verb):
         add_json(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from tempfile import TemporaryDirectory
 
         if args.output:
             if choose_output(args.output).name != "html":
@@ -101,7 +101,7 @@ class CheckPuzzlesVerb(Verb):
             check_file(Path(args.output), force=args.force, inputs=args.paths)
         answers, untouched = _answers([Path(path) for path in args.paths])
         explained, reports = False, []
-        with TemporaryDirectory(prefix="warplens-") as folder:
+        with temporary_folder() as folder:
             results = check_answers(answers, Path(folder), args.seconds or SECONDS)
             for (file, puzzle), result in zip(answers, results, strict=True):
                 note_result(file, puzzle, passed=result.report.passed)
@@ -197,7 +197,7 @@ def _page(args: argparse.Namespace, file: Path, result: AnswerResult) -> Path | 
     try:
         scene = kernel_scene(load(result.trace))
         document = Document(scene.title, str(result.trace), {}, [], kind="kernel_trace", page=lambda: scene)
-        write(Target(path, choose_output(PAGE_SUFFIX), force=True), themed(document, args))
+        write(Target(path, choose_output(PAGE_SUFFIX), force=args.force or not args.output), themed(document, args))
     except WarplensError as error:
         print_err(f"no page: {error}")
         return None

@@ -20,8 +20,8 @@ from warplens_lab.tracing import load
 from warplens_lab.tracing.records import is_failure
 from warplens_lab.tracing.watching.recorder import RecordingOptions
 from warplens_lab.tracing.watching.script import traced_script
+from warplens_run.base import bounded
 from warplens_run.base.errors import UsageError, WarplensError
-from warplens_run.base.units import is_whole_number
 from warplens_run.cli.options import SEVERAL, above_zero
 from warplens_run.cli.printing import note, print_line, report_written, width
 from warplens_run.cli.verb import Verb
@@ -79,7 +79,7 @@ class TraceVerb(Verb):
         names, inputs = opened.report_names, [args.script]
         targets = plan_outputs(others, tables="csv", force=args.force, names=names, inputs=inputs)
         for path in trace_files:
-            opened.save(path)
+            opened.save(path, force=args.force)
         for target in targets:
             write(target, themed(opened.document(), args))
         if args.table is not None or args.json or args.csv:
@@ -136,6 +136,6 @@ def _has_program(grid: Sequence[int], program: Sequence[int]) -> bool:
 
 def _program(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
-    if not 1 <= len(parts) <= 3 or not all(map(is_whole_number, parts)):
+    if not 1 <= len(parts) <= 3 or not all(bounded.is_whole(part, 0) for part in parts):
         raise UsageError(f"--pdb {text!r} is not a valid program id", hint="one to three numbers: 3 or 1,2")
     return tuple(int(part) for part in parts)

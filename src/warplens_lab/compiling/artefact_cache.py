@@ -22,7 +22,7 @@ import msgspec
 from warplens.cache import place
 from warplens_lab.compiling.records import CompileAnswer
 from warplens_run.base.errors import WarplensError
-from warplens_run.base.files import TEMPORARY_FILES, write_whole
+from warplens_run.base.files import write_whole
 
 FOLDER: Final = "kernels"
 LIMIT_BYTES: Final = 512 << 20
@@ -94,8 +94,7 @@ def save(name: str, answer: CompileAnswer, files: Mapping[str, bytes]) -> None:
 
 def _evict(cache_folder: Path) -> None:
     used = 0
-    entries = [*cache_folder.glob("*.zip"), *cache_folder.glob(TEMPORARY_FILES)]
-    for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True):
+    for entry in sorted(cache_folder.glob("*.zip"), key=lambda entry: entry.stat().st_mtime, reverse=True):
         used += entry.stat().st_size
         if used > LIMIT_BYTES:
             entry.unlink(missing_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from warplens_lab.compiling.gpu_stand_in import gpu_hint
@@ -19,6 +18,7 @@ from warplens_lab.compiling.records import (
 )
 from warplens_lab.compiling.triton_version import failure_hint, missing_package, require_triton
 from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.temporary import temporary_folder
 from warplens_run.processes.child import Child, environment
 
 IMPORT_SECONDS: Final = 120.0
@@ -93,6 +93,6 @@ def _import_error(file_name: str, failure: CompileFailure) -> WarplensError:
 
 
 def kernel_description(file: Path, name: str, hint: str | None = None) -> KernelDescription:
-    with TemporaryDirectory(prefix="warplens-") as folder:
+    with temporary_folder() as folder:
         work = KernelWork(str(file), name, str(Path(folder) / "kernel"))
         return description(work, run_worker([work], Path(folder)), hint)

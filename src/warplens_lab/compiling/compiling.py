@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from warplens_lab.compiling import artefact_cache
@@ -37,6 +36,7 @@ from warplens_lab.compiling.targets import CompileTarget
 from warplens_lab.compiling.triton_options import is_option_name, option_kinds
 from warplens_lab.compiling.triton_version import require_triton
 from warplens_run.base.errors import UsageError
+from warplens_run.base.temporary import temporary_folder
 
 IR_KINDS: Final = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
 DEFAULT_OPTIONS: Final[Mapping[str, OptionValue]] = {"num_warps": 4, "num_stages": 3}
@@ -165,7 +165,7 @@ def _compiled(requests: Mapping[int, tuple[LoadedKernel, CompileJob]]) -> dict[i
     """Every job's result; after a crash the rest go on in a new process."""
     answers: dict[int, AnswerFiles] = {}
     while missing := {at: pair for at, pair in requests.items() if at not in answers}:
-        with TemporaryDirectory(prefix="warplens-") as folder:
+        with temporary_folder() as folder:
             works = _works(missing, Path(folder))
             ending = run_worker(works, Path(folder))
             for work in works:

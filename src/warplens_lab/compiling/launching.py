@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from warplens_lab.compiling.child import compiler_environment
@@ -26,6 +25,7 @@ from warplens_lab.compiling.signature import Signature
 from warplens_lab.compiling.triton_version import require_triton
 from warplens_lab.compiling.user_script import as_error
 from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.temporary import temporary_folder
 from warplens_run.processes.child import Child, ChildEnded
 
 WORKER: Final = "warplens_lab.compiling.launch_worker"
@@ -115,7 +115,7 @@ def _without_warmups(
 def _answer(
     script: Path, arguments: Sequence[str], limits: ScriptLimits, target: str, progress: Notify
 ) -> ScriptAnswer:
-    with TemporaryDirectory(prefix="warplens-") as name:
+    with temporary_folder() as name:
         folder = Path(name)
         answer, request = folder / "answer.msgpack", folder / "request.msgpack"
         write_record(request, ScriptRequest(str(script), tuple(arguments), str(answer), limits, target))

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from warplens_lab.compiling.compiler_repairs import skip_hash_of_compiler
 from warplens_lab.compiling.records import ScriptLaunchRecord
 from warplens_lab.compiling.toolchain import source_of, tool
+from warplens_run.base.temporary import temporary_folder
 
 _USAGE: Final = re.compile(r"REG:(\d+) STACK:(\d+)")
 THREADS: Final = 1024
@@ -89,7 +89,7 @@ class StandInKernel:
         program, binary = tool("cuobjdump"), self.asm.get("cubin")
         if program is None or binary is None:
             return 0, 0
-        with TemporaryDirectory(prefix="warplens-") as folder:
+        with temporary_folder() as folder:
             (Path(folder) / "cubin").write_bytes(binary)
             command = [program, "-res-usage", str(Path(folder) / "cubin")]
             match = _USAGE.search(subprocess.run(command, capture_output=True, text=True, check=False).stdout)

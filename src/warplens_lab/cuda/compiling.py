@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from warplens.cache import place
@@ -27,6 +26,7 @@ from warplens_lab.cuda.records import CudaJob, CudaWork
 from warplens_lab.cuda.request import architecture
 from warplens_lab.cuda.source import CudaKernel, CudaSource
 from warplens_lab.cuda.toolkit import Toolkit, require_toolkit
+from warplens_run.base.temporary import temporary_folder
 
 WORKER: Final = "warplens_lab.cuda.worker"
 SECONDS: Final = 180.0
@@ -89,7 +89,7 @@ def _compiled(
     cache: bool,
 ) -> dict[int, tuple[CompileOutcome, dict[str, bytes]]]:
     """What one process got done; the job that took it down has that as its result."""
-    with TemporaryDirectory(prefix="warplens-") as folder:
+    with temporary_folder() as folder:
         jobs = tuple(
             CudaJob(at, compilations[at].name, architecture(compilations[at].target), options) for at in missing
         )

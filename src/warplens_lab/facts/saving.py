@@ -24,9 +24,10 @@ class _FactsFile(msgspec.Struct):
     facts: list[KernelFacts]
 
 
-def save_facts(path: Path, facts: Sequence[KernelFacts]) -> None:
+def save_facts(path: Path, facts: Sequence[KernelFacts], *, force: bool = True) -> None:
     """Written whole or not at all."""
-    write_whole(path, msgspec.json.format(msgspec.json.encode(_FactsFile(FORMAT, VERSION, list(facts)))))
+    content = msgspec.json.format(msgspec.json.encode(_FactsFile(FORMAT, VERSION, list(facts))))
+    write_whole(path, content, force=force)
 
 
 def load_facts(path: Path) -> list[KernelFacts]:

@@ -27,8 +27,8 @@ from warplens_lab.layouts.cute import (
     tuple_text,
 )
 from warplens_lab.layouts.elements import bits_of, is_element
+from warplens_run.base import bounded
 from warplens_run.base.errors import UsageError
-from warplens_run.base.units import is_whole_number
 
 LARGEST: Final = 1 << 20
 """Elements of a tile; shared memory holds 228 KiB at most."""
@@ -281,7 +281,7 @@ class _Parser:
             return tuple(self._list("(", ")"))
         if token in _NUMBERS:
             return self._constant()
-        if not is_whole_number(token.lstrip("_").removeprefix("-")):
+        if not bounded.is_whole(token.lstrip("_").removeprefix("-"), 0):
             self._fail(f"expected a number or '(', got {token[:40] or 'nothing'!r}")
         self.at += 1
         self._braces()

@@ -32,8 +32,9 @@ from warplens_lab.layouts.linear import (
 from warplens_lab.layouts.linear import STARTS as LINEAR_STARTS
 from warplens_lab.layouts.memory import Offsets, inverted, offsets_of, order_of, rank_of, strided, strides_of
 from warplens_lab.layouts.types import parse_type
+from warplens_run.base import bounded
 from warplens_run.base.errors import UsageError
-from warplens_run.base.units import is_whole_number, plural
+from warplens_run.base.units import plural
 
 LARGEST = 1 << 20
 USUAL_ELEMENT = "f32"
@@ -180,7 +181,7 @@ def _array(text: str, match: re.Match[str], element: str) -> Tile:
     bits = bits_of(own)
     extents = re.findall(r"\[([^\[\]]*)\]", match["dims"])
     for extent in extents:
-        if not is_whole_number(extent.strip()) or not int(extent):
+        if not bounded.is_whole(extent, 1):
             raise UsageError(f"the extent [{extent}] of {text} is not a positive number")
     declared = tuple(map(int, extents))
     _check_size(text, declared)

@@ -69,9 +69,9 @@ class OpenedKernelTrace(TablesOnDemand):
         """Each fault with its launch."""
         return self.trace.faults
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the trace to a file (.wkt) that `warplens.open` reads."""
-        trace_file.save(self.trace, path)
+    def save(self, path: str | os.PathLike[str], *, force: bool = True) -> None:
+        """Writes the trace to a file (.wkt) that `warplens.open` reads; without `force`, not over another file."""
+        trace_file.save(self.trace, path, force=force)
 
     def _conclusion(self) -> tuple[str, str]:
         """What the launches move and compute, and how many faults they have."""

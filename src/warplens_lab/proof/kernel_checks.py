@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from warplens.hardware import Gpu
@@ -26,6 +25,7 @@ from warplens_lab.compiling.triton_version import require_triton
 from warplens_lab.compiling.values import Dtype
 from warplens_lab.suggesting.records import Suggestion
 from warplens_run.base.errors import WarplensError
+from warplens_run.base.temporary import temporary_folder
 from warplens_run.formats.replay_plan import DTYPES as ELEMENT_BYTES
 from warplens_run.formats.replay_plan import Argument, SourceKernel, TracedGpu
 
@@ -102,7 +102,7 @@ def checked_launches(
     """Each compilation of one kernel with the launches that it is; `text` is the kernel's source, which is imported."""
     first = members[0].unit.triton
     assert first is not None
-    with TemporaryDirectory(prefix="warplens-") as folder:
+    with temporary_folder() as folder:
         file = Path(folder) / f"{first.kernel}.py"
         file.write_text(text)
         kernel = load_kernel(f"{file}{SEPARATOR}{first.kernel}")

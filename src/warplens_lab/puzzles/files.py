@@ -50,7 +50,7 @@ def write_starts(folder: Path, puzzles: Iterable[Puzzle], *, force: bool = False
             if path.exists() and not force:
                 existing.append(path)
                 continue
-            write_whole(path, text_of(puzzle, "start").encode())
+            write_whole(path, text_of(puzzle, "start").encode(), force=force)
             written.append(path)
         if not (folder / RECORD).exists():
             _write_record(folder, {})

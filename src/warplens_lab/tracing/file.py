@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from warplens.readers.shared.typed_json import decode_typed
 from warplens_lab.tracing.records import NO_TENSOR, Array, Events, KernelTrace, TracedLaunch
 from warplens_run.base.errors import FormatError
 from warplens_run.base.files import whole_file
@@ -59,11 +60,14 @@ class _Version:
     version: int
 
 
-def save(trace: KernelTrace, path: str | os.PathLike[str]) -> None:
+def save(trace: KernelTrace, path: str | os.PathLike[str], *, force: bool = True) -> None:
     """Writes the trace whole: the file appears when it is complete."""
     arrays = _Writer()
     header = msgspec.json.encode(_TraceFile(FORMAT, VERSION, trace), enc_hook=arrays.reference)
-    with whole_file(Path(path)) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+    with (
+        whole_file(Path(path), force=force) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
         archive.writestr(HEADER, header)
         archive.writestr(ARRAYS, b"".join(arrays.pieces))
 
@@ -92,7 +96,7 @@ def _read(path: Path, where: str) -> KernelTrace:
     if kind.version != VERSION:
         hint = "read it with the Warplens that wrote it" if kind.version < VERSION else "a newer Warplens wrote it"
         raise FormatError(f"version {kind.version} of the format; this reads version {VERSION}", where=where, hint=hint)
-    content = msgspec.json.decode(header, type=_TraceFile, dec_hook=_Reader(numbers).array)
+    content = decode_typed(header, _TraceFile, _Reader(numbers).array)
     for launch in content.trace.launches:
         _check(launch)
     return content.trace

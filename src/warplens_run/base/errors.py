@@ -19,6 +19,14 @@ class WarplensError(Exception):
         self.options = options
 
 
+class Terminated(KeyboardInterrupt):
+    """A signal that asks the process to end, such as SIGTERM: what is half-written is put away first."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
 class FormatError(WarplensError):
     """A file that cannot be read as a profile; `where` names the file and, if known, the position in it."""
 

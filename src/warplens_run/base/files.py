@@ -1,24 +1,23 @@
 """Files that appear whole or not at all, and refusals before anything is written.
 
 A file is written under a temporary name beside its own and renamed at the end, so that a full disk, a missing
-permission or Ctrl-C leaves what was there. What the system reports is one line (`WarplensError`). Standard library
-only: recording and replay run on hosts that have nothing else.
+permission or Ctrl-C leaves what was there. Unless forced it gets its name by a link, which fails where another program
+has made a file of that name meanwhile. What the system reports is one line (`WarplensError`). Standard library only:
+recording and replay run on hosts that have nothing else.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from warplens_run.base.errors import UsageError, WarplensError
+from warplens_run.base.temporary import remove, remove_left, staged_folder_name, temporary_file_name
 
-TEMPORARY_FILES: Final = ".warplens-*.tmp"
-"""What a process that was killed while it wrote leaves behind."""
-TEMPORARY_FOLDER: Final = "writing-"
 NEVER_READ: Final = (".html", ".svg", ".png", ".pdf", ".md", ".xlsx", ".folded", ".speedscope.json")
 """Outputs that no reader opens: inside an input folder they are not part of the input."""
 NEVER_OVERWRITTEN: Final = "choose another path: inputs are never overwritten"
@@ -40,21 +39,24 @@ def content_hash(path: Path, content: bytes) -> str:
     return _digests[identity]
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, *, force: bool = True) -> None:
     """Write one file; missing parent folders are made."""
-    with whole_file(path) as temporary:
+    with whole_file(path, force=force) as temporary:
         temporary.write_bytes(content)
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """The temporary path to write to; it gets its own name when the block ends without an error."""
-    with whole_files([path]) as (temporary,):
+def whole_file(path: Path, *, force: bool = True) -> Iterator[Path]:
+    """The temporary path to write to; it gets its own name when the block ends without an error.
+
+    Without `force`, a file that has appeared there meanwhile stays, and this is an error.
+    """
+    with whole_files([path], force=force) as (temporary,):
         yield temporary
 
 
 @contextmanager
-def whole_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
+def whole_files(paths: Sequence[Path], *, force: bool = True) -> Iterator[list[Path]]:
     """The same for several files, which appear together: none of them if one fails."""
     with ExitStack() as stack:
         stack.enter_context(write_errors(paths[0] if len(paths) == 1 else _common_folder(paths)))
@@ -62,16 +64,44 @@ def whole_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
         # A device or a pipe has no content to protect, and must not be replaced by a file.
         staged = [path if is_stream(path) else stack.enter_context(temporary_file(path)) for path in paths]
         yield staged
-        for temporary, path in zip(staged, paths, strict=True):
-            if temporary != path:
+        _appear({temporary: path for temporary, path in zip(staged, paths, strict=True) if temporary != path}, force)
+
+
+def _appear(staged: Mapping[Path, Path], force: bool) -> None:
+    """Give each temporary file its name; after a failure the new ones are gone again."""
+    new: list[Path] = []
+    try:
+        for temporary, path in staged.items():
+            if force:
                 temporary.replace(path)
+            else:
+                _take_name(temporary, path)
+                new.append(path)
+    except BaseException:
+        for path in new:
+            remove(path)
+        raise
+
+
+def _take_name(temporary: Path, path: Path) -> None:
+    """Give a file a name that no other file has, and none can get at the same time."""
+    try:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links: an empty file holds the name
+            path.open("xb").close()
+            temporary.replace(path)
+    except FileExistsError:
+        raise _exists(path) from None
 
 
 @contextmanager
 def temporary_file(path: Path) -> Iterator[Path]:
     """A name beside a path, so that renaming stays on one file system; no file of that name outlives the block."""
-    # Not tempfile: its files are readable by their owner alone, and reports are shared.
-    temporary = path.with_name(f".warplens-{os.urandom(6).hex()}.tmp")
+    remove_left(path.parent)
+    temporary = path.with_name(temporary_file_name())
     try:
         yield temporary
     finally:
@@ -79,26 +109,19 @@ def temporary_file(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def remove_folder(path: Path) -> None:
-    """What of it can be removed; nothing where it is not there."""
-    if os.path.lexists(path):
-        import shutil  # 4 ms, for this alone
-
-        shutil.rmtree(path, ignore_errors=True)
-
-
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """The same for a folder of the user's own; a folder that is there already is replaced."""
     with write_errors(path), _parents([path]):
-        staged = path.with_name(f"{TEMPORARY_FOLDER}{os.urandom(6).hex()}")
+        remove_left(path.parent)
+        staged = path.with_name(staged_folder_name())
         try:
             staged.mkdir(mode=0o700)
             yield staged
-            remove_folder(path)  # a folder is not renamed over another
+            remove(path)  # a folder is not renamed over another
             staged.replace(path)
         finally:
-            remove_folder(staged)
+            remove(staged)
 
 
 @contextmanager
@@ -133,7 +156,11 @@ def check_free(paths: Iterable[Path], *, force: bool) -> None:
         if path.is_dir():
             raise UsageError(f"{path} is a directory")
         if not force and os.path.lexists(path) and not is_stream(path):
-            raise UsageError(f"{path} already exists", hint="set force to overwrite it", options=("force",))
+            raise _exists(path)
+
+
+def _exists(path: Path) -> UsageError:
+    return UsageError(f"{path} already exists", hint="set force to overwrite it", options=("force",))
 
 
 def check_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path]) -> None:

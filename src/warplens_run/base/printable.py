@@ -32,19 +32,6 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def all_encodable(texts: list[str]) -> list[str]:
-    r"""The same of many texts, of which nearly always all are encodable.
-
-    >>> all_encodable(["gemm", "\ud800"])
-    ['gemm', '?']
-    """
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        return list(map(encodable, texts))
-    return texts
-
-
 def clean_lines(text: str) -> str:
     r"""Several printable lines, each as `clean` makes it.
 

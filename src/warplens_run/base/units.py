@@ -35,8 +35,6 @@ _BYTES_PER = {
     **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", start=1)},
     **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", start=1)},
 }
-MOST_DIGITS = 18
-"""Of a whole number: as many as 64 bits hold for certain."""
 # Eighteen digits are enough; an endless run of them is refused before it is multiplied.
 _QUANTITY = re.compile(r"\s*(\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})\s*([a-zµ]*)(?<!\s)\s*")
 
@@ -168,15 +166,6 @@ def format_number(value: float) -> str:
     if value == int(value) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
-
-
-def is_whole_number(text: str) -> bool:
-    """Whether a text is a number that `int` takes and 64 bits hold; `str.isdigit` says yes to ² and to any length.
-
-    >>> is_whole_number("64"), is_whole_number("²"), is_whole_number("-1"), is_whole_number("9" * 5000)
-    (True, False, False, False)
-    """
-    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
 
 
 def parse_duration(text: str) -> int:

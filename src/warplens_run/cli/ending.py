@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 
-from warplens_run.base.errors import WarplensError
+from warplens_run.base.errors import Terminated, WarplensError
 from warplens_run.base.printable import clean
 from warplens_run.cli.printing import print_err
 from warplens_run.cli.streams import silence_stdout, stdout_error
@@ -25,6 +25,9 @@ def failed(error: WarplensError | OSError | KeyboardInterrupt | MemoryError, *, 
         if error.filename is not None and (not runs_programs or error.errno in NO_PATH):
             return fail(WarplensError(f"{os.fsdecode(error.filename)}: {error.strerror}"))
         return stdout_failed(error)
+    if isinstance(error, Terminated):
+        print_err("terminated")
+        return 128 + error.number
     if isinstance(error, KeyboardInterrupt):
         print_err("interrupted")
         return 130

@@ -18,13 +18,18 @@ PIPED_WIDTH = 200
 """Without a terminal nothing should be cut hard; `COLUMNS` still decides where it is set."""
 
 
+NARROWEST = 40
+"""A terminal that is narrower breaks the lines itself: columns of figures and a name do not fit into less."""
+
+
 def terminal_columns(otherwise: int = 100) -> int:
     """As `shutil` finds them, which takes 4 ms to load for nothing else: `COLUMNS`, then stdout's terminal."""
     with suppress(KeyError, ValueError):
         if int(os.environ["COLUMNS"]) > 0:
-            return int(os.environ["COLUMNS"])
+            return max(int(os.environ["COLUMNS"]), NARROWEST)
     with suppress(AttributeError, ValueError, OSError):  # without a stdout, or none that is a terminal
-        return os.get_terminal_size(sys.__stdout__.fileno()).columns or otherwise  # type: ignore[union-attr]
+        columns = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
+        return max(columns, NARROWEST) if columns else otherwise
     return otherwise
 
 

@@ -2,8 +2,9 @@
 
 A bundle is a directory, or a .zip of one: `manifest.json` (what it is, how it was made, each file's size and SHA-256),
 `environment.json`, and what was recorded. The manifest is written last and the directory gets its name after that, so
-that a run killed in the middle leaves only a directory called `….partial-<number>`, which does not open. Where a
-bundle of that name has appeared in the meantime, the next free name is taken: no run is lost to another.
+that a run killed in the middle leaves only a directory called `….partial-…`, which does not open, and goes when the
+same name is recorded again. Where a bundle of that name has appeared in the meantime, the next free name is taken: no
+run is lost to another.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import gzip
 import hashlib
 import itertools
 import json
-import os
 import shutil
 import time
 import zipfile
@@ -22,10 +22,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from warplens_run.base import bounded
 from warplens_run.base.errors import UsageError, WarplensError
 from warplens_run.base.files import temporary_file
 from warplens_run.base.quoted_names import escape_names
-from warplens_run.formats.bundle_files import FORMAT, MANIFEST, PROFILES, VERSION
+from warplens_run.base.temporary import is_left, owner, remove
+from warplens_run.formats.bundle_files import FORMAT, MANIFEST, PARTIAL, PROFILES, VERSION
 
 GZIP_LEVEL: Final = 3
 """A tenth of the time of the smallest files, which are a third smaller."""
@@ -120,7 +122,7 @@ def is_bundle(path: Path) -> bool:
 
 def _is_manifest(text: bytes) -> bool:
     try:
-        manifest = json.loads(text)
+        manifest = bounded.decoded(text)
     except (ValueError, RecursionError):
         return False
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
@@ -140,14 +142,25 @@ def check_free(target: Path, *, force: bool) -> None:
 
 
 def _staging_folder(target: Path) -> Path:
-    """A directory of this run's own next to the bundle; processes in other containers may have the same number."""
+    """A directory of this run's own next to the bundle; those that killed runs left are removed."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    for number in itertools.count(os.getpid()):
-        folder = target.with_name(f"{target.name}.partial-{number}")
+    _remove_left(target)
+    for number in itertools.count(1):
+        folder = target.with_name(f"{target.name}.partial-{owner()}-{number}")
         with contextlib.suppress(FileExistsError):
             folder.mkdir()
             break
     return folder
+
+
+def _remove_left(target: Path) -> None:
+    """The directories of killed runs of this name; one with a manifest is whole, and opens."""
+    for folder in target.parent.iterdir():
+        found = PARTIAL.search(folder.name) if folder.name.startswith(f"{target.name}.partial-") else None
+        if found is None or not found[1] or (folder / MANIFEST).exists():
+            continue
+        if is_left(folder, found[1], bounded.whole(found[2])):
+            remove(folder)
 
 
 def _names(target: Path) -> Iterator[Path]:

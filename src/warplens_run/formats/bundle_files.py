@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from warplens_run.base.temporary import OWNER
+
 FORMAT: Final = "warplens-bundle"
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -52,14 +54,14 @@ STEPS_FOUND_BY: Final = {
     "forward": "the outermost module's forward",
 }
 """What marks the steps of a run, by its name in the manifest."""
-PARTIAL: Final = re.compile(r"\.partial-\d+$")
-"""What a bundle's folder is called while it is being written."""
+PARTIAL: Final = re.compile(rf"\.partial-(?:{OWNER}-)?\d+$")
+"""What a bundle's folder is called while it is being written: whose it is, and a number."""
 
 
 def is_incomplete(name: str) -> bool:
     """Whether a folder of this name is what a run left that was killed.
 
-    >>> is_incomplete("run.partial-4711"), is_incomplete("run")
+    >>> is_incomplete("run.partial-12ab34cd-4711-1"), is_incomplete("run")
     (True, False)
     """
     return PARTIAL.search(name) is not None

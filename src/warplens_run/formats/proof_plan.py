@@ -113,8 +113,8 @@ def parse(value: Any, where: str = "") -> ProofPlan:
     return plan
 
 
-def save(path: Path, plan: ProofPlan) -> None:
-    save_json(path, to_json(plan))
+def save(path: Path, plan: ProofPlan, *, force: bool = True) -> None:
+    save_json(path, to_json(plan), force=force)
 
 
 def to_json(plan: ProofPlan) -> dict[str, Any]:

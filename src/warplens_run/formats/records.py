@@ -10,7 +10,6 @@ import dataclasses
 import gzip
 import json
 import math
-import re
 import types
 import typing
 import zlib
@@ -19,9 +18,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar, Union
 
+from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError
 from warplens_run.base.files import write_whole
-from warplens_run.base.printable import encodable
 
 T = TypeVar("T")
 SPECIAL_FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -29,10 +28,7 @@ SPECIAL_FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 MAX_BYTES: Final = 1 << 30
 MAX_COUNT: Final = 1 << 53
 """Of calls, also of all together: above it a float cannot distinguish two counts."""
-MAX_INT: Final = 1 << 63
 GZIP: Final = b"\x1f\x8b"
-HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-"""How JSON writes characters of two halves, and single halves."""
 
 
 def decode(kind: type[T], value: Any, where: str = "") -> T:
@@ -113,7 +109,7 @@ def _decode_scalar(kinds: list[Any], value: Any, where: str) -> Any:
     for kind in kinds:
         _, fits = SCALARS[kind]
         if fits(value):
-            if isinstance(value, int) and not -MAX_INT <= value < MAX_INT:
+            if isinstance(value, int) and not -bounded.INT64 <= value < bounded.INT64:
                 raise FormatError("a number beyond 64 bits", where=where)
             return _float(value) if kind is float else value
     words = " or ".join(SCALARS[kind][0] for kind in kinds)
@@ -121,7 +117,7 @@ def _decode_scalar(kinds: list[Any], value: Any, where: str) -> Any:
 
 
 def _float(value: Any) -> float:
-    return SPECIAL_FLOATS[value] if isinstance(value, str) else float(value)
+    return SPECIAL_FLOATS[value] if isinstance(value, str) else float(value)  # bounded: checked by its type
 
 
 def encode(value: Any) -> Any:
@@ -161,30 +157,18 @@ def load_json(path: Path) -> Any:
             content = (gzip.GzipFile(fileobj=file) if is_packed else file).read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise FormatError("larger than any plan or result", where=str(path))
-        value = json.loads(content)
-        return _without_half_characters(value) if HALF.search(content) else value
+        return bounded.decoded(content)
     except OSError as error:
         raise FormatError(error.strerror or "cannot be read", where=str(path)) from error
     except (ValueError, RecursionError, EOFError, zlib.error) as error:
         raise FormatError(f"not JSON ({error})", where=str(path)) from error
 
 
-def _without_half_characters(value: Any) -> Any:
-    """JSON can name half of a character, which no file, table or terminal takes."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, list):
-        return [_without_half_characters(part) for part in value]
-    if isinstance(value, dict):
-        return {_without_half_characters(name): _without_half_characters(part) for name, part in value.items()}
-    return value
-
-
-def save_json(path: Path, value: Any) -> None:
+def save_json(path: Path, value: Any, *, force: bool = True) -> None:
     """Written whole or not at all."""
     text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
     # The name of a trace's file may hold bytes that are not UTF-8.
-    write_whole(path, text.encode("utf-8", "replace"))
+    write_whole(path, text.encode("utf-8", "replace"), force=force)
 
 
 def _short(value: Any) -> str:

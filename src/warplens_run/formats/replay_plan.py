@@ -283,8 +283,8 @@ def parse(value: Any, where: str = "") -> ReplayPlan:
     return plan if plan.id else replace(plan, id=_content_hash(value))
 
 
-def save(path: Path, plan: ReplayPlan) -> None:
-    save_json(path, to_json(with_id(plan)))
+def save(path: Path, plan: ReplayPlan, *, force: bool = True) -> None:
+    save_json(path, to_json(with_id(plan)), force=force)
 
 
 def to_json(plan: ReplayPlan) -> dict[str, Any]:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from warplens_run.base.errors import FormatError
+from warplens_run.base.temporary import temporary_folder
 from warplens_run.formats.proof_plan import Swap
 from warplens_run.formats.proof_result import Difference
 from warplens_run.formats.records import decode
@@ -49,7 +49,7 @@ def compare_outputs(
     outputs: Outputs = {}
     while waiting and time.monotonic() < deadline:
         words = [str(plan_path.resolve()), options.device, str(options.seed)]
-        with TemporaryDirectory(prefix="warplens-") as folder:
+        with temporary_folder() as folder:
             words += [folder if options.allow_source else "", ",".join(options.imports), *waiting]
             with Child("warplens_run.proof.comparing", *words) as child:
                 for place, swap in list(waiting.items()):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 
+from warplens_run.base.temporary import temporary_folder
 from warplens_run.processes.child import Child
 from warplens_run.replay import wire
 
 
 class WorkerProcess:
     def __init__(self, job: wire.ReplayJob) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="warplens-replay-", ignore_cleanup_errors=True)
+        self._folder = temporary_folder()
         self._child = Child("warplens_run.replay.worker")
         self.send(replace(job, folder=self._folder.name))
 

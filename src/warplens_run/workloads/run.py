@@ -55,7 +55,7 @@ def _logged(plan: WorkloadPlan, built: Built, worker: Worker) -> Iterator[ShapeL
     if not plan.options.shape_log:
         yield None
         return
-    with ShapeLog(log_path(plan.options.shape_log, worker), built.module) as log:
+    with ShapeLog(log_path(plan.options.shape_log, worker), built.module, force=plan.options.force) as log:
         yield log
 
 

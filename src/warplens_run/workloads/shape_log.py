@@ -40,17 +40,17 @@ def check_log(path: Path, *, force: bool) -> None:
 class ShapeLog:
     """Open while the model runs; `iteration` is None where nothing is to be written."""
 
-    def __init__(self, path: Path, module: Any) -> None:
+    def __init__(self, path: Path, module: Any, *, force: bool = True) -> None:
         self.phase = ""
         self.iteration: int | None = None
         self.lines = 0
-        self._path = path
+        self._path, self._force = path, force
         self._module, self._hooks = module, list[Any]()
         self._attention, self._is_logged = "", False
 
     def __enter__(self) -> ShapeLog:
         with ExitStack() as stack:
-            temporary = stack.enter_context(whole_file(self._path))
+            temporary = stack.enter_context(whole_file(self._path, force=self._force))
             self._file: IO[str] = stack.enter_context(temporary.open("w", encoding="utf-8"))
             self._writing = stack.pop_all()
         torch = load_torch()

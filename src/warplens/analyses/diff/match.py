@@ -22,6 +22,7 @@ from warplens.analyses.diff.sides import Pair, Side
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import Workspace
 from warplens.model.trace import Ints
+from warplens_run.base import bounded
 
 EVALUATE = "autograd::engine::evaluate_function: "
 WRAPPER = re.compile(
@@ -197,7 +198,7 @@ def first_inputs(text: str, count: int) -> str:
     ('[[8192, 768], [768, 3072]]', '')
     """
     try:
-        entries = json.loads(text)
+        entries = bounded.decoded(text)
     except ValueError:
         return text
     return json.dumps(entries[:count]) if isinstance(entries, list) else text

@@ -112,8 +112,10 @@ def step_parts(work: Workspace) -> tuple[Part, ...]:
 
 
 def _parts_without_launches(work: Workspace) -> tuple[Part, ...]:
-    """As recorded: nothing tells what the GPU waits for. Steps, where they are marked, are of equal weight."""
-    frame = work.gpu if not len(work.trace.steps) else work.gpu.filter(pl.col("step") >= 0)
+    """As recorded: nothing tells what the GPU waits for. Steps with GPU work, where they are marked, are of equal
+    weight."""
+    in_steps = work.gpu.filter(pl.col("step") >= 0)
+    frame = in_steps if len(in_steps) else work.gpu
     if not len(frame):
         return ()
     start = frame["start_ns"].to_numpy().astype(float)
@@ -130,6 +132,8 @@ def _parts_without_launches(work: Workspace) -> tuple[Part, ...]:
 def _of_step(parts: list[Part], step_ms: float, ends_ms: tuple[float, float]) -> tuple[Part, ...]:
     """Parts of any length as those of a step, and of the shortest and the longest that is expected."""
     whole, order = sum(part.time_ms for part in parts), list(PARTS)
+    if not whole or not step_ms:
+        return ()
     busy_ms = sum(part.time_ms for part in parts if part.part in WITH_GPU) * step_ms / whole
     of_idle = [max(0.0, end_ms - busy_ms) / (step_ms - busy_ms) if busy_ms < step_ms else 1.0 for end_ms in ends_ms]
     scaled = []

@@ -82,7 +82,7 @@ def host_code(work: Workspace) -> HostCode | None:
     places = []
     for (name,), own in runs.group_by("name", maintain_order=True):
         longest = own.sort(pl.col("end") - pl.col("start"), descending=True).select("start", "end").row(0)
-        text = work.trace.names[int(str(name))]
+        text = work.trace.names[name]
         places.append(CodePlace(place_text(text), frame_parts(text)[0], inside_ms(own), len(own), longest))
     ranges = union(runs["start"].to_numpy(), runs["end"].to_numpy())
     edges, time_ns = graph.host_time_inside(plain, ranges)

@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from warplens_run.base import bounded
+
 MIN_BLOCK: Final = 512
 SMALL: Final = 1 << 20
 """Blocks up to this size come from segments of their own."""
@@ -65,18 +67,14 @@ def _next_division(size: int, divisions: int) -> int:
 
 def rules_of(settings: dict[str, str]) -> AllocatorRules:
     """From the settings that a snapshot records."""
-    text = settings.get("max_split_size", "")
-    max_split = int(text) if text.isdecimal() else 0
     divisions = {
-        int(size) << 20: int(count)
+        bounded.whole(size) << 20: bounded.whole(count)
         for name, count in settings.items()
         if name.startswith("roundup_power2_divisions.")
-        and (size := name.rpartition(".")[2]).isdecimal()
-        and len(size) < 10
-        and count.isdecimal()
-        and 1 < int(count) <= 1 << 10
+        and bounded.is_whole(size := name.rpartition(".")[2], 0, 10**9)
+        and bounded.is_whole(count, 2, 1 << 10)
     }
-    return AllocatorRules(max_split, divisions)
+    return AllocatorRules(bounded.whole(settings.get("max_split_size"), least=0), divisions)
 
 
 class FreeBlocks:

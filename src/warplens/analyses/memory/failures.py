@@ -18,6 +18,8 @@ FRAGMENTED: Final = "fragmented"
 FULL: Final = "full"
 LIMITED: Final = "limited"
 MOST_HOLDERS: Final = 4
+MOST_FAILURES: Final = 100
+"""A program ends with the first as a rule; each takes a look at all that is held."""
 COLUMNS = (
     Column("device", "GPU number", "", pl.String),
     Column("start_ms", "when", "ms", pl.Float64),
@@ -38,8 +40,10 @@ COLUMNS = (
 
 
 def memory_failures(work: MemoryWork) -> Table:
-    rows = [_row(work, device, failure) for device in work.devices for failure in device.history.failures]
-    return Table.from_rows("memory_failures", "one row per allocation that failed", COLUMNS, rows)
+    first = [(device, failure) for device in work.devices for failure in device.history.failures[:MOST_FAILURES]]
+    rows = [_row(work, device, failure) for device, failure in first]
+    meaning = f"one row per allocation that failed, the first {MOST_FAILURES} of each GPU"
+    return Table.from_rows("memory_failures", meaning, COLUMNS, rows)
 
 
 def _row(work: MemoryWork, device: Holders, failure: Failure) -> tuple[object, ...]:

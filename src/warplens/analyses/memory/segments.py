@@ -28,6 +28,8 @@ COLUMNS: Final = {
 }
 LARGE_PAGE: Final = 20 << 20
 SMALL_PAGE: Final = 2 << 20
+MOST_PAGES: Final = 1 << 19
+"""Of small pages 1 TiB: no GPU has as many. Ranges of more are not divided."""
 
 
 class SegmentRow:
@@ -38,10 +40,14 @@ class SegmentRow:
         self.end, self.kind, self.pool = NEVER, "", ""
         self.is_expandable = is_expandable
 
-    def cells(self) -> Iterator[tuple[int, int, int, int, str, str, int, bool]]:
+    @property
+    def pages(self) -> int:
+        return -(-self.bytes // self._page_bytes()) if self.is_expandable else 1
+
+    def cells(self, *, in_pages: bool) -> Iterator[tuple[int, int, int, int, str, str, int, bool]]:
         """Of each page, or of the segment that it is."""
         rest = self.begin, self.end, self.kind, self.pool, self.stream, self.is_expandable
-        page = self._page_bytes() if self.is_expandable else self.bytes
+        page = self._page_bytes() if self.is_expandable and in_pages else self.bytes
         for at in range(0, self.bytes, page):
             yield self.address + at, min(page, self.bytes - at), *rest
 
@@ -60,9 +66,11 @@ class ReservedRanges:
         self._starts: list[int] = []
 
     def reserve(self, address: int, size: int, event: int, stream: int, *, is_expandable: bool) -> None:
-        if address in self._live:  # its end is not on record
-            self.give_back(address, self._live[address].bytes, event, stream, is_expandable=is_expandable)
-        self._add(SegmentRow(address, size, event, stream, is_expandable))
+        for row in self._overlapping(address, size):  # their ends are not on record
+            row.end = event
+            self._drop(row)
+        if size:
+            self._add(SegmentRow(address, size, event, stream, is_expandable))
 
     def give_back(self, address: int, size: int, event: int, stream: int, *, is_expandable: bool) -> None:
         for row in self.pieces(address, size, stream, is_expandable=is_expandable):
@@ -72,13 +80,9 @@ class ReservedRanges:
     def pieces(self, address: int, size: int, stream: int, *, is_expandable: bool) -> list[SegmentRow]:
         """Rows that cover exactly a range: those that are known, cut where they reach over it, and what is missing as
         held since before the recording."""
-        first = max(0, bisect_right(self._starts, address) - 1)
-        last = bisect_left(self._starts, address + size)
         inside: list[SegmentRow] = []
         at = address
-        for row in [self._live[start] for start in self._starts[first:last]]:
-            if row.address + row.bytes <= address:
-                continue
+        for row in self._overlapping(address, size):
             row = self._cut(self._cut(row, address), address + size, keep_first=True)
             if row.address > at:
                 inside.append(self._add(SegmentRow(at, row.address - at, -1, stream, is_expandable)))
@@ -87,6 +91,12 @@ class ReservedRanges:
         if at < address + size:
             inside.append(self._add(SegmentRow(at, address + size - at, -1, stream, is_expandable)))
         return inside
+
+    def _overlapping(self, address: int, size: int) -> list[SegmentRow]:
+        first = max(0, bisect_right(self._starts, address) - 1)
+        last = bisect_left(self._starts, address + size)
+        rows = [self._live[start] for start in self._starts[first:last]]
+        return [row for row in rows if row.address + row.bytes > address]
 
     def end_others(self, kept: set[int], event: int) -> None:
         """What the end state does not have is gone, though no event says when."""
@@ -115,5 +125,7 @@ class ReservedRanges:
         del self._starts[bisect_left(self._starts, row.address)]
 
     def frame(self) -> pl.DataFrame:
-        rows = [cells for row in self.rows if row.bytes > 0 for cells in row.cells()]
+        kept = [row for row in self.rows if row.bytes > 0]
+        in_pages = sum(row.pages for row in kept) <= MOST_PAGES
+        rows = [cells for row in kept for cells in row.cells(in_pages=in_pages)]
         return pl.DataFrame(rows, schema=COLUMNS, orient="row")

@@ -6,6 +6,7 @@ from typing import Final
 
 from warplens.hardware import Gpu, all_gpus, gpu_of_device
 from warplens.model.trace import Device, Meta
+from warplens_run.base import bounded
 
 FLOP_PER_CLOCK: Final = {
     # architecture: dense 16-bit FLOPs of a multiprocessor in a clock
@@ -63,7 +64,4 @@ def _rate(gpu: Gpu) -> float:
 
 
 def _number(meta: Meta, fact: str) -> float:
-    try:
-        return float(meta.facts.get(fact, "0").split()[0])
-    except (ValueError, IndexError):
-        return 0.0
+    return bounded.number(meta.facts.get(fact, "").partition(" ")[0]) or 0.0

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from warplens.analyses.trees.rates import EXCLUSIVE, amount_unit
+from warplens.analyses.trees.rates import amount_unit
 from warplens.model.table import Column
+from warplens.model.tree import EXCLUSIVE
 
 
 def metric_columns(metrics: Iterable[str], taken: Iterable[str], meaning: str = "{metric}") -> dict[str, Column]:

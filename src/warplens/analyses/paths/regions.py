@@ -41,7 +41,9 @@ def regions(work: PathWorkspace) -> Table:
         pl.DataFrame(rows, schema=schema, orient="row")
         .group_by("kernel", "region")
         .agg(pl.col(CYCLES, "outer").sum())
-        .with_columns((100 * pl.col(CYCLES) / pl.col("outer").sum().over("kernel").clip(1)).alias("percent"))
+        # A damaged file can have regions inside of others that have no cycles.
+        .with_columns(whole=pl.max_horizontal(pl.col("outer").sum(), pl.col(CYCLES).max()).over("kernel").clip(1))
+        .with_columns((100 * pl.col(CYCLES).clip(0) / pl.col("whole")).alias("percent"))
         .sort("kernel", CYCLES, "region", descending=[False, True, False])
     )
     return Table.from_frame("regions", "one row per kernel and region", COLUMNS, frame, *([MEANING] if rows else []))

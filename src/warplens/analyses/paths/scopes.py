@@ -10,11 +10,11 @@ import polars as pl
 
 from warplens.analyses.paths.metric_columns import metric_columns
 from warplens.analyses.paths.workspace import PathWorkspace
-from warplens.analyses.trees.rates import EXCLUSIVE, FLOPS, PEAKS, SAMPLES, Amounts, inclusive, ratio
+from warplens.analyses.trees.rates import FLOPS, PEAKS, SAMPLES, Amounts, inclusive, ratio
 from warplens.analyses.work.kernels import PERCENT
 from warplens.analyses.workspace import percent_of
 from warplens.model.table import Column, Table
-from warplens.model.tree import Floats
+from warplens.model.tree import EXCLUSIVE, Floats
 
 COLUMNS = (
     Column("scope", "its name", "", pl.String),

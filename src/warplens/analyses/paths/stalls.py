@@ -108,7 +108,7 @@ def _described(
     frame: pl.DataFrame, reasons: list[str], short: dict[str, str], source_lines: Mapping[tuple[str, int], str]
 ) -> pl.DataFrame:
     parts = [frame_parts(text) for text in frame["place"].to_list()]
-    whole = max(1, int(frame[SAMPLES].sum()))
+    whole = max(1, int(frame[SAMPLES].clip(lower_bound=0).sum()))
     waited = [name for name in reasons if name != NO_WAIT]
     waits = _counts(frame, waited)
     top = waits.argmax(axis=1) if len(frame) else np.zeros(0, np.int64)
@@ -122,7 +122,7 @@ def _described(
         pl.Series("source", [source_lines.get((part[0], part[1] or 0)) for part in parts], dtype=pl.String),
         pl.col(SAMPLES).alias("samples"),
         pl.col(STALLED).alias("stalled_samples"),
-        (100 * pl.col(SAMPLES) / whole).alias("percent"),
+        (100 * pl.col(SAMPLES).clip(lower_bound=0) / whole).alias("percent"),
         pl.when(pl.col(SAMPLES) <= 0)
         .then(0.0)
         .when(pl.col(STALLED).is_between(0, pl.col(SAMPLES)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -34,10 +35,14 @@ from warplens.passes.survey import is_graph_launch
 if TYPE_CHECKING:
     from warplens.model.tree import Floats
 
+MOST_BLOCKS: Final = 1 << 40
+"""Of one launch, as far as sums go: millions of launches of so many are still numbers of 64 bits."""
 ELEMENTWISE: Final = "Elementwise"
 ATTENTION: Final = re.compile("Attention")
 MEMSET: Final = re.compile("memset|fill_?buffer", re.IGNORECASE)
 PAGEABLE: Final = re.compile(r"pageable|memory\(unknown\)", re.IGNORECASE)
+MOST_BYTES: Final = 1 << 42
+"""Of one copy: sums of two million of them are still numbers of 64 bits."""
 OPAQUE_SIZE: Final = re.compile(r"OpaqueType<(\d{1,2})u?>")
 
 OFF_CHIP: Final = ("transfer", "collective")
@@ -241,10 +246,10 @@ def _mean_bytes(work: Workspace, group: Ints, count: int) -> Floats:
 
 @shared
 def recorded_bytes(work: Workspace) -> Ints:
-    """For each GPU event the bytes that it records as a copy or memset, 0 for none."""
-    copies = work.trace.copies.unique("id", keep="first")
+    """For each GPU event the bytes that it records as a copy or memset, 0 for none and for what no memory holds."""
+    copies = work.trace.copies.unique("id", keep="first").filter(pl.col("bytes").is_between(0, MOST_BYTES))
     sizes = np.zeros(len(work.trace), np.int64)
-    sizes[copies["id"].to_numpy()] = np.maximum(copies["bytes"].to_numpy(), 0)
+    sizes[copies["id"].to_numpy()] = copies["bytes"].to_numpy()
     of_event: Ints = sizes[work.gpu["id"].to_numpy()]
     return of_event
 
@@ -305,8 +310,8 @@ def _host_copies(work: Workspace) -> Bools:
 @shared
 def grid_blocks(work: Workspace) -> Ints:
     """Thread blocks per row of `geometries`, 0 where the grid is not recorded."""
-    grids = work.trace.geometries["grid"].str.extract_all(r"\d{1,12}").to_list()
-    return np.array([min(np.prod([float(size) for size in grid or ["0"]]), 2.0**62) for grid in grids]).astype(np.int64)
+    grids = work.trace.geometries["grid"].str.extract_all(r"\d{1,12}").list.head(3).to_list()
+    return np.array([min(prod(map(int, grid or ["0"])), MOST_BLOCKS) for grid in grids], np.int64)
 
 
 def _group_cost(work: Workspace, group: CallGroup, assumed: Assumed, contexts: list[CallContext]) -> Cost | str:

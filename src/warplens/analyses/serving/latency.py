@@ -118,14 +118,14 @@ def slow_iterations(work: Workspace) -> Table:
     return Table.from_rows("slow_iterations", *TABLES["slow_iterations"], rows, *notes(work))
 
 
-def _slow_row(row: dict[str, object], usual: dict[str, float]) -> tuple[object, ...]:
-    excess = {name: float(row[name]) - usual[name] for name in MEANINGS if name != "interval"}  # type: ignore[arg-type]
+def _slow_row(row: dict[str, float | str], usual: dict[str, float]) -> tuple[object, ...]:
+    excess = {name: row[name] - usual[name] for name in MEANINGS if name != "interval"}  # type: ignore[operator]
     if row["phase"] == "mixed":
         # GPU work beyond the usual is that of the prompt in the same pass.
         excess = {name: value for name, value in excess.items() if name not in GROUP_NAMES.values()}
     longer = sorted(((value, name) for name, value in excess.items() if value > 0), reverse=True)
     cause = longer[0] if longer else (0.0, "")
-    interval = float(row["interval"])  # type: ignore[arg-type]
+    interval: float = row["interval"]  # type: ignore[assignment]
     parts = ", ".join(
         f"{name} +{format_short_ms(value, interval)}" for value, name in longer if value > 0.01 * interval
     )

@@ -70,8 +70,8 @@ def _range(trace: Trace, text: str) -> _Range:
             raise UsageError(f"the range {text!r} ends before it begins", hint=HOW)
         return _Range(begin, end)
     if not len(own) and (match := CALLS.fullmatch(text)):
-        name, first = match["name"], int(match["first"])
-        last = int(match["last"] or first)
+        name, first = match["name"], int(match["first"])  # bounded: nine digits
+        last = int(match["last"] or first)  # bounded: nine digits
         own = _calls(trace, name)
     if not len(own) and name:
         own = _calls(trace, name, is_part=True)

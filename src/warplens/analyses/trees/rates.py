@@ -18,11 +18,9 @@ import polars as pl
 
 from warplens.hardware import Gpu
 from warplens.model.table import Column, Table, frame_of_rows
-from warplens.model.tree import Floats, Tree
+from warplens.model.tree import EXCLUSIVE, Floats, Tree, spelled_unit
 from warplens_run.base.errors import UsageError
 
-EXCLUSIVE: Final = " (exc)"
-"""Suffix of metrics that belong to their node alone and are not part of any sum."""
 NS_IN: Final = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 SCALES: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
 PEAKS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
@@ -253,11 +251,8 @@ def _candidates(tree: Tree) -> list[str]:
 
 def recorded_name(tree: Tree, text: str) -> str | None:
     """The metric of a tree that a person means: `tokens`, `cpu_time` for `cpu_time_ns`, `loss` for `loss (exc)`."""
-    typed = re.sub(r"(?<! ) *\((\w+)\)$", r"_\1", text.casefold())
-    by_name = {key.removesuffix(EXCLUSIVE).casefold(): key for key in reversed(list(tree.metrics))}
-    spelled = {re.sub(r"(?<! ) *\((\w+)\)$", r"_\1", name): key for name, key in by_name.items()}
-    without_unit = {re.sub(r"_(?:s|ms|us|ns)$", "", name): key for name, key in spelled.items()}
-    return by_name.get(text.casefold()) or spelled.get(typed) or without_unit.get(typed)
+    names, wanted = tree.metric_names, text.casefold()
+    return names.get(wanted) or names.get(spelled_unit(wanted))
 
 
 def inclusive(tree: Tree, key: str) -> Floats:

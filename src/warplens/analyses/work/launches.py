@@ -22,7 +22,7 @@ from warplens.model.intervals import covered_once, covered_until
 from warplens.model.kinds import CODE, NONE
 from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.trace import Device, Ints
-from warplens_run.base.units import is_whole_number
+from warplens_run.base import bounded
 
 MAX_BLOCKS: Final = 32
 """Blocks a multiprocessor can hold at most on the GPUs of the last ten years; some hold fewer."""
@@ -251,9 +251,13 @@ def _device(work: Workspace, number: int, registers: int) -> Device | None:
     )
 
 
+MOST_SIDE: Final = 99_999
+"""Of a block, in threads."""
+
+
 def _threads(block: str) -> int:
     threads = 1
     parts = [part.strip() for part in block.strip("[]() \n").split(",")]
     for part in parts:
-        threads *= int(part) if is_whole_number(part) and len(part) < 6 else 0
+        threads *= bounded.whole(part, 0, 0, MOST_SIDE)
     return threads

@@ -18,6 +18,7 @@ from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.model.user_code import FRAME, is_own_frame
 from warplens.passes.climb import CallerContext, climb, climb_context
+from warplens_run.base import bounded
 
 OUTSIDE = "(outside any module)"
 DEEPER = "/…"
@@ -278,4 +279,4 @@ def frame_parts(text: str) -> tuple[str, int | None, str]:
     match = FRAME.fullmatch(text)
     if match is None:
         return text, None, ""
-    return match["file"], int(match["line"][:18]), match["function"]
+    return match["file"], bounded.whole(match["line"]), match["function"]

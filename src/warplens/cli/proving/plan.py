@@ -50,7 +50,7 @@ class PlanProofVerb(Verb):
         profile = open_timeline(args)
         note_warnings(profile)
         plan = proof_plan(profile, args)
-        plan_file.save(target, plan)
+        plan_file.save(target, plan, force=args.force)
         print_out("\n".join(experiment_lines(plan)))
         report_written([str(target)])
         if any(experiment.variants for experiment in plan.experiments):

@@ -60,7 +60,7 @@ class PlanVerb(Verb):
         files = Path(args.kernel_files) if args.kernel_files else None
         plan = make_plan(profile.workspace, Path(args.trace), cover=args.cover, match=args.match, kernel_files=files,
                          max_bytes=parse_size(args.max_size))  # fmt: skip
-        plan_file.save(target, plan)
+        plan_file.save(target, plan, force=args.force)
         if args.json:
             import json
 

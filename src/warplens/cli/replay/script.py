@@ -43,6 +43,6 @@ class ScriptVerb(Verb):
         if target is None:
             write_bytes(text)
         else:
-            write_whole(target, text)
+            write_whole(target, text, force=args.force)
             report_written([str(target)])
         return 0

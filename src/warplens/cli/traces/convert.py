@@ -59,7 +59,7 @@ class ConvertVerb(Verb):
                 timeline_of(profile), with_tracks=any(target.conversion.has_tracks for target in targets)
             )
             for target in targets:
-                target.conversion.write(target.path, timeline)
+                target.conversion.write(target.path, timeline, force=target.force)
         for tree in trees:
             write(tree, Document("call paths", profile.source, {}, [], paths=profile.call_paths))
         report_written(args.output)
@@ -75,7 +75,7 @@ def _convert_job(args: argparse.Namespace, targets: Sequence[ConversionTarget], 
         ranks, max_bytes = [*args.rank, *args.ranks], parse_size(args.max_size)
         chosen = job_timelines(job, ranks, cache=not args.no_cache, rules=args.rules, max_bytes=max_bytes)
         for target in targets:
-            write_perfetto(target.path, chosen.timelines, chosen.flows)
+            write_perfetto(target.path, chosen.timelines, chosen.flows, force=target.force)
     if len(chosen.ranks) < len(job.job.ranks):
         note(f"ranks {listed(list(map(str, chosen.ranks)))} of {len(job.job.ranks):,}")
     report_written(args.output)

@@ -7,8 +7,6 @@ way of starting workers, which imports the main script anew, never meets the use
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +15,7 @@ from warplens.cluster.attempt import attempt
 from warplens.cluster.processes import LocalProcesses
 from warplens.cluster.records import Outcome
 from warplens_run.base.errors import WarplensError
+from warplens_run.base.temporary import temporary_folder
 
 LOOPBACK: Final = "127.0.0.1"
 _started: list[Any] = []
@@ -35,10 +34,10 @@ class OwnCluster:
     """Runs until it is closed; `address` is its scheduler's."""
 
     def __init__(self, workers: int, memory_limit_bytes: int | None) -> None:
-        self._folder = tempfile.mkdtemp(prefix="warplens-dask-")
+        self._folder = temporary_folder()
         self._process = LocalProcesses(1, cores=1)
         try:
-            self.address = self._begin(ClusterPlan(workers, memory_limit_bytes, self._folder))
+            self.address = self._begin(ClusterPlan(workers, memory_limit_bytes, self._folder.name))
         except BaseException:
             self.close()
             raise
@@ -54,7 +53,7 @@ class OwnCluster:
 
     def close(self) -> None:
         self._process.end()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.cleanup()
 
 
 def start(plan: ClusterPlan) -> str:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from warplens.readers.shared.unpack_limit import UnpackLimit
-from warplens.readers.shared.zip_archive import DAMAGED_ZIP, read_member
+from warplens.readers.shared.zip_archive import CUT_MEMBER, DAMAGED_ZIP, read_member
 from warplens_run.base.errors import FormatError
 
 
@@ -61,7 +61,8 @@ class ZipContents(Contents):
             with zipfile.ZipFile(self._path) as archive:
                 return read_member(archive, archive.getinfo(name), self._limit)
         except DAMAGED_ZIP as error:
-            raise FormatError(f"damaged zip archive ({error})", where=str(self._path / name)) from None
+            reason = str(error) or CUT_MEMBER
+            raise FormatError(f"damaged zip archive ({reason})", where=str(self._path / name)) from None
 
 
 def _names(folder: Path) -> tuple[list[str], list[str]]:

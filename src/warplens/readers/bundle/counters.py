@@ -17,6 +17,7 @@ from warplens.model.counters import CLOCK_REASONS, ENERGY, READINGS
 from warplens.model.quality import Note
 from warplens.model.trace import SIDE_FRAMES, Trace
 from warplens.readers.bundle.timing import MOST_SECONDS, PlainWindow
+from warplens.readers.shared.typed_json import decode_typed
 from warplens_run.formats.bundle_files import COUNTERS_VERSION
 
 EPOCH_NS: Final = 10**18
@@ -67,7 +68,7 @@ class RecordedCounters(msgspec.Struct, frozen=True):
 
 def parse(text: bytes) -> RecordedCounters:
     """Raises `msgspec.DecodeError` where it is not such a file."""
-    return msgspec.json.decode(text, type=RecordedCounters)
+    return decode_typed(text, RecordedCounters)
 
 
 def join(trace: Trace, counters: RecordedCounters, windows: Sequence[PlainWindow]) -> Trace:

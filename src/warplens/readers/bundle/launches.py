@@ -18,6 +18,7 @@ import polars as pl
 
 from warplens.model.kinds import CODE
 from warplens.model.trace import SIDE_FRAMES, Trace
+from warplens.readers.shared.typed_json import decode_typed
 
 WARP_THREADS: Final = 32
 NUMBER: Final = re.compile(r"\d{1,12}")
@@ -99,7 +100,7 @@ class GpuEvent(msgspec.Struct, frozen=True):
 
 def parse(text: bytes) -> Launches:
     """Raises `msgspec.DecodeError` where it is not such a file."""
-    launches = msgspec.json.decode(text, type=Launches)
+    launches = decode_typed(text, Launches)
     if not all(0 <= launch.kernel < len(launches.kernels) for launch in launches.launches):
         raise msgspec.DecodeError("a launch of a kernel that is not listed")
     if not all(-1 <= number < len(launches.launches) for number in launches.order):
@@ -110,11 +111,16 @@ def parse(text: bytes) -> Launches:
 def join(trace: Trace, launches: Launches) -> Trace:
     """The trace with `launched`: which launch each GPU event is."""
     codes = {name: code for code, name in enumerate(trace.names)}
+    named = {kernel.name for kernel in launches.kernels}
+    events = _events(trace, [code for name, code in codes.items() if name in named])
+    made: dict[str, list[int]] = {}
+    for index in launches.order:
+        if index >= 0:
+            made.setdefault(launches.kernel_of(index).name, []).append(index)
     rows: list[tuple[int, int, bool]] = []
     for name in dict.fromkeys(kernel.name for kernel in launches.kernels):
         if name in codes:
-            made = [index for index in launches.order if index >= 0 and launches.kernel_of(index).name == name]
-            rows += _matched(_events(trace, codes[name]), made, launches)
+            rows += _matched(events.get(codes[name], []), made.get(name, []), launches)
     stand_ins = _stand_ins(launches)
     rows = [
         (row, stand_ins.get(index, index), is_certain and index not in stand_ins) for row, index, is_certain in rows
@@ -145,15 +151,16 @@ def _described(arguments: Sequence[LaunchArgument]) -> Iterator[object]:
         yield from _described(given.items)
 
 
-def _events(trace: Trace, code: int) -> list[GpuEvent]:
-    """The GPU events of that name whose launch is in the trace, in the order of launching."""
-    wanted = (pl.col("name") == code) & (pl.col("kind") == CODE["kernel"]) & (pl.col("correlation") >= 0)
+def _events(trace: Trace, names: Sequence[int]) -> dict[int, list[GpuEvent]]:
+    """By name, the GPU events whose launch is in the trace, in the order of launching."""
+    wanted = pl.col("name").is_in(names) & (pl.col("kind") == CODE["kernel"]) & (pl.col("correlation") >= 0)
     calls = trace.events.filter(pl.col("kind") == CODE["runtime"]).select("correlation", launched="start_ns")
     events = trace.events.filter(wanted).join(calls.unique("correlation"), on="correlation").sort("launched", "id")
     shapes: dict[int, tuple[Any, Any]] = dict(enumerate(trace.geometries.select("grid", "block").iter_rows()))
-    return [
-        _event(row, *shapes.get(geometry, ("", ""))) for row, geometry in events.select("id", "geometry").iter_rows()
-    ]
+    by_name: dict[int, list[GpuEvent]] = {}
+    for name, row, geometry in events.select("name", "id", "geometry").iter_rows():
+        by_name.setdefault(name, []).append(_event(row, *shapes.get(geometry, ("", ""))))
+    return by_name
 
 
 def _event(row: int, grid: str | None, block: str | None) -> GpuEvent:
@@ -172,12 +179,18 @@ def _matched(events: Sequence[GpuEvent], made: Sequence[int], launches: Launches
     groups: dict[tuple[tuple[int, ...], int], list[GpuEvent]] = {}
     for event in events:
         groups.setdefault((event.sides, event.threads), []).append(event)
-    return [row for key, group in groups.items() for row in _by_grid(group, _alike(made, launches, *key))]
+    with_grid: dict[tuple[int, ...], list[int]] = {}
+    for index in made:
+        with_grid.setdefault(launches.launches[index].sides, []).append(index)
+    return [
+        row
+        for (sides, threads), group in groups.items()
+        for row in _by_grid(group, _alike(with_grid.get(sides, []), launches, threads))
+    ]
 
 
-def _alike(made: Sequence[int], launches: Launches, sides: tuple[int, ...], threads: int) -> list[int]:
-    """The launches with that grid, and with that many threads where any has."""
-    with_grid = [index for index in made if launches.launches[index].sides == sides]
+def _alike(with_grid: list[int], launches: Launches, threads: int) -> list[int]:
+    """Of the launches with one grid those with that many threads, where any has."""
     with_threads = [
         index for index in with_grid if launches.kernel_of(index).options.get("num_warps") == threads // WARP_THREADS
     ]

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
+from warplens.model.trace import MOST_RANKS
 from warplens_run.formats.bundle_files import FORMAT, STEPS_FOUND_BY
 
 NOT_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding a text raises; the last where it is nested too deeply."""
-MOST_RANKS: Final = 1 << 31
+INT32: Final = 1 << 31
 SHOWN_PACKAGES: Final = ("torch", "triton", "jax", "transformers")
 
 
@@ -61,9 +62,9 @@ def first_sentences(text: str, length: int = 150) -> str:
 
 
 CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
-    "exit_code": lambda code: -MOST_RANKS <= code < MOST_RANKS,
+    "exit_code": lambda code: -INT32 <= code < INT32,
     "rank": lambda rank: 0 <= rank < MOST_RANKS,
-    "world_size": lambda size: 1 <= size < MOST_RANKS,
+    "world_size": lambda size: 1 <= size <= MOST_RANKS,
     "steps_marked": lambda count: count >= 0,
     "steps_recorded": lambda count: count >= 0,
 }

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from warplens.readers.shared.typed_json import decode_typed
 from warplens_run.formats.bundle_files import TIMING_VERSION
 
 MOST_SECONDS: Final = 1 << 33
@@ -58,4 +59,4 @@ class Timing(msgspec.Struct, frozen=True):
 
 def parse(text: bytes) -> Timing:
     """Raises `msgspec.DecodeError` where it is not valid."""
-    return msgspec.json.decode(text, type=Timing)
+    return decode_typed(text, Timing)

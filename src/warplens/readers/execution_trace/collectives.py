@@ -24,9 +24,10 @@ from warplens.model.event_records import Collective
 from warplens.model.kinds import NONE
 from warplens.model.lists import decoded_list
 from warplens.model.quality import Note
-from warplens.model.trace import SIDE_FRAMES, Bools, ProcessGroup, Trace
+from warplens.model.trace import MOST_RANKS, SIDE_FRAMES, Bools, ProcessGroup, Trace
 from warplens.readers.execution_trace.agreement import agree, record_ids
 from warplens.readers.execution_trace.nodes import Nodes
+from warplens_run.base import bounded
 
 CALL: Final = "record_param_comms"
 GROUPS: Final = "## process_group:init ##"
@@ -36,7 +37,6 @@ MOST_CALLS: Final = 10_000
 """To compare longer sequences takes too long."""
 MOST_COMPARED: Final = 100_000
 """So does comparing more shapes with each other: a step has some hundred different ones."""
-MOST_RANKS: Final = 2**20
 """Of all groups together that are listed without their ranks."""
 TYPES: Final = {
     # C++ → as Kineto names them
@@ -101,12 +101,12 @@ def _groups(nodes: Nodes) -> list[ProcessGroup]:
     for entry in entries:
         if isinstance(entry, dict) and isinstance(entry.get("ranks"), list):
             size = entry.get("group_size", entry.get("pg_size", 0))
-            ranks = tuple(rank for rank in entry["ranks"] if isinstance(rank, int))
+            ranks = tuple(bounded.whole(rank) for rank in entry["ranks"] if bounded.is_whole(rank, 0))
             if not ranks and isinstance(size, int) and 0 <= size < unlisted:
                 ranks = tuple(range(size))
                 unlisted -= size
-            name = str(entry.get("pg_name", ""))
-            groups[name] = ProcessGroup(name, str(entry.get("pg_desc", "")), ranks)
+            name = bounded.text(entry.get("pg_name"))
+            groups[name] = ProcessGroup(name, bounded.text(entry.get("pg_desc")), ranks)
     return list(groups.values())
 
 
@@ -152,11 +152,11 @@ def _call(row: dict[str, Any], ranks: dict[str, str]) -> _Call:
         group_size=_size(values[place + 3 :], splits),
         group=name if isinstance(name, str) else None,
         ranks=ranks.get(name) if isinstance(name, str) else None,
-        seq=number if isinstance(number, int) and not is_message and number >= 0 else NONE,
+        seq=NONE if is_message else bounded.whole(number, NONE, 0),
         in_splits=splits[0] if splits else "",
         out_splits=splits[1] if len(splits) > 1 else "",
     )
-    return named._replace(collective=collective, address=name if isinstance(name, int) else NONE)
+    return named._replace(collective=collective, address=bounded.whole(name, NONE) if isinstance(name, int) else NONE)
 
 
 def _type(types: str) -> str | None:

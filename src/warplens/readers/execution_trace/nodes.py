@@ -25,6 +25,7 @@ from warplens.model.quality import Note
 from warplens.readers.kineto.records import UNREADABLE
 from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.json_value import is_cut, value_at
+from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError
 
 EMPTY: Final = Raw(b"[]")
@@ -241,7 +242,7 @@ def _frame(columns: NodeColumns) -> pl.DataFrame:
 
 
 def _number(value: object) -> int:
-    return value if isinstance(value, int) and 0 <= value < 2**63 else NONE
+    return bounded.whole(value, NONE, 0)
 
 
 def _text(value: object) -> str:

@@ -7,7 +7,6 @@ string, NaN, a damaged place) is read again event by event.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from warplens.readers.kineto.records import DECODERS, HEADER_DECODER, UNREADABLE
 from warplens.readers.kineto.slow_scan import SlowScan
 from warplens.readers.shared.json_value import is_cut
 from warplens.readers.shared.stored_file import text_start
+from warplens_run.base import bounded
 
 PIECE_BYTES = 1 << 17
 """Small pieces reuse the same memory, still in the cache: pieces of 1 MB cost 40 % more CPU."""
@@ -179,7 +179,7 @@ def _decode_header(text: bytes) -> tuple[KinetoHeader, str]:
     except UNREADABLE:
         lenient = text.decode(errors="replace")
     try:  # the standard library takes NaN
-        return msgspec.convert(json.loads(lenient, strict=False), KinetoHeader, strict=False), ""
+        return msgspec.convert(bounded.decoded(lenient), KinetoHeader, strict=False), ""
     except (ValueError, RecursionError) as error:
         return KinetoHeader(), "truncated" if is_cut(error) else "header"
 

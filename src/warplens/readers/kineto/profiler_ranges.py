@@ -9,7 +9,6 @@ text once more; files with them are small, because measuring a kernel takes tens
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
@@ -22,6 +21,7 @@ from warplens.model.kinds import CODE
 from warplens.model.trace import SIDE_FRAMES, Trace
 from warplens.readers.kineto.events import CUT, array_start, closings
 from warplens.readers.kineto.records import MISSING, NO_RAW, UNREADABLE
+from warplens_run.base import bounded
 
 CATEGORY: Final = "cuda_profiler_range"
 LAST_BYTES: Final = 1 << 20
@@ -40,17 +40,17 @@ _EVENTS: Final = msgspec.json.Decoder(list[_Event], strict=False)
 _COUNTERS: Final = msgspec.json.Decoder(dict[str, object])
 
 
-def with_range_counters(trace: Trace, text: bytes) -> Trace:
+def with_range_counters(trace: Trace, content: bytes) -> Trace:
     """The trace with the counters of its ranges; without any where the text is damaged before them."""
-    measured = sorted((event for event in _events(text) if event.cat == CATEGORY), key=lambda event: event.ts)
+    measured = sorted((event for event in _events(content) if event.cat == CATEGORY), key=lambda event: event.ts)
     ranges = trace.events.filter(pl.col("kind") == CODE["counter"]).sort("start_ns", "id")["id"].to_list()
     if len(measured) != len(ranges):
         return trace
     rows = [
-        (row, name, float(value))
+        (row, bounded.text(name), value)
         for row, event in zip(ranges, measured, strict=True)
-        for name, value in _counters(event.args).items()
-        if isinstance(value, (int, float)) and math.isfinite(value)
+        for name, recorded in _counters(event.args).items()
+        if (value := bounded.number(recorded)) is not None
     ]
     added = pl.DataFrame(rows, schema=SIDE_FRAMES["metrics"], orient="row")
     counters = added["metric"].unique(maintain_order=True).head(MOST_COUNTERS)

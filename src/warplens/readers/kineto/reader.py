@@ -24,7 +24,7 @@ from warplens.model.copies import COPY
 from warplens.model.event_records import Lane
 from warplens.model.kinds import CODE, MODULE_PREFIX
 from warplens.model.quality import Note
-from warplens.model.trace import Device, Distributed, Meta, ProcessGroup, Trace
+from warplens.model.trace import MOST_RANKS, Device, Distributed, Meta, ProcessGroup, Trace
 from warplens.readers.kineto import native
 from warplens.readers.kineto.adding import KIND_OF_CATEGORY, EventAdder, KinetoEvents, KinetoFile
 from warplens.readers.kineto.events import EventReader
@@ -39,6 +39,7 @@ from warplens.readers.kineto.sync_waits import with_sync_waits
 from warplens.readers.shared.event_damage import damage_notes
 from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.stored_file import slices
+from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError
 from warplens_run.base.quoted_names import escape_names
 
@@ -266,24 +267,19 @@ def _fill_devices(builder: TraceBuilder, columns: EventColumns) -> None:
 def _lane_number(builder: TraceBuilder, lane: Lane, index: int) -> int:
     """A device's number from its process's name ("/device:GPU:0") where there is one, else the id itself."""
     named = re.fullmatch(r"/device:\w+:(\d{1,9})", builder.process_names.get(lane[0], "")) if index == 0 else None
-    return int(named[1]) if named else _number(lane[index])
+    return bounded.whole(named[1]) if named else _number(lane[index])
 
 
 def _number(value: object) -> int:
     """A count or an id as a whole number: as it is, or the digits of a text ("stream 7"); 0 where there is none."""
-    if isinstance(value, (int, float)):
-        return int(value) if 0 <= value < 2**63 else 0
-    digits = "".join(re.findall(r"[0-9]", value)) if isinstance(value, str) else ""
-    return int(digits[:18] or 0)
-
-
-def _text(value: object) -> str:
-    return str(value) if isinstance(value, (str, int, float)) else ""
+    if isinstance(value, str):
+        value = "".join(re.findall(r"[0-9]", value[: bounded.MOST_NUMBER_CHARACTERS]))
+    return bounded.whole(value, least=0)
 
 
 def _with_header(meta: Meta, header: KinetoHeader, events: KinetoEvents, is_kineto: bool) -> Meta:
     facts = {name: "yes" for name in FACTS if getattr(header, name)}
-    facts |= {name: version for name in VERSIONS if (version := _text(getattr(header, name)))}
+    facts |= {name: version for name in VERSIONS if (version := bounded.text(getattr(header, name)))}
     return msgspec.structs.replace(
         meta,
         format="kineto" if is_kineto else "chrome",
@@ -306,10 +302,10 @@ def _device(entry: dict[str, object]) -> Device:
     major, minor = entry.get("computeMajor"), entry.get("computeMinor")
     return Device(
         id=_number(entry.get("id")),
-        name=_text(entry.get("name")),
+        name=bounded.text(entry.get("name")),
         memory_bytes=_number(entry.get("totalGlobalMem")),
         multiprocessors=_number(entry.get("numSms")),
-        compute="" if major is None else f"{_text(major)}.{_text(minor)}",
+        compute="" if major is None else f"{bounded.text(major)}.{bounded.text(minor)}",
         threads_per_multiprocessor=_number(entry.get("maxThreadsPerMultiprocessor")),
         registers_per_multiprocessor=_number(entry.get("regsPerMultiprocessor")),
         shared_bytes_per_multiprocessor=_number(entry.get("sharedMemPerMultiprocessor")),
@@ -321,10 +317,12 @@ def _distributed(info: object) -> Distributed | None:
     if not isinstance(info, dict) or "rank" not in info:
         return None
     rank, world_size = _number(info.get("rank")), _number(info.get("world_size"))
+    if rank >= MOST_RANKS:
+        return None
     return Distributed(
-        backend=_text(info.get("backend")),
+        backend=bounded.text(info.get("backend")),
         rank=rank,
-        world_size=world_size if world_size > rank else 0,
+        world_size=world_size if rank < world_size <= MOST_RANKS else 0,
         groups=_groups(info.get("pg_config")),
     )
 
@@ -334,8 +332,8 @@ def _groups(config: object) -> tuple[ProcessGroup, ...]:
     entries = config if isinstance(config, list) else []
     return tuple(
         ProcessGroup(
-            _text(entry.get("pg_name")),
-            _text(entry.get("pg_desc")),
+            bounded.text(entry.get("pg_name")),
+            bounded.text(entry.get("pg_desc")),
             tuple(_number(rank) for rank in entry["ranks"]),
         )
         for entry in entries

@@ -6,13 +6,13 @@ occurrence counts the scopes of that name on that thread (see capture/scope_log.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import polars as pl
 
 from warplens.model.kinds import CODE
 from warplens.model.trace import SIDE_FRAMES, Trace
+from warplens_run.base import bounded
 
 
 def with_scope_metrics(trace: Trace, log: object) -> Trace:
@@ -21,11 +21,11 @@ def with_scope_metrics(trace: Trace, log: object) -> Trace:
         return trace
     calls = _scopes(trace)
     rows = [
-        (row, str(metric), float(value))
+        (row, bounded.text(metric), value)
         for thread, name, occurrence, metrics in filter(_is_entry, log)
-        for row in calls.get((str(thread), name), [])[occurrence : occurrence + 1]
-        for metric, value in metrics.items()
-        if isinstance(value, (int, float)) and math.isfinite(value)
+        for row in calls.get((bounded.text(thread), name), [])[occurrence : occurrence + 1]
+        for metric, recorded in metrics.items()
+        if (value := bounded.number(recorded)) is not None
     ]
     return replace(trace, metrics=pl.DataFrame(rows, schema=SIDE_FRAMES["metrics"], orient="row"))
 
@@ -34,7 +34,7 @@ def _is_entry(entry: object) -> bool:
     if not (isinstance(entry, list) and len(entry) == 4):
         return False
     thread, name, occurrence, metrics = entry
-    is_place = isinstance(thread, int) and isinstance(name, str) and isinstance(occurrence, int) and occurrence >= 0
+    is_place = isinstance(thread, int) and isinstance(name, str) and bounded.is_whole(occurrence, 0)
     return is_place and isinstance(metrics, dict)
 
 

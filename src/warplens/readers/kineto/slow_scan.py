@@ -102,7 +102,7 @@ class SlowScan:
             text.encode()
         except UnicodeEncodeError:
             self.damage["bad_text"] += 1
-            cleaned: dict[str, object] = json.loads(text.encode(errors="replace"))
+            cleaned: dict[str, object] = json.loads(text.encode(errors="replace"))  # bounded: decoded already
             return cleaned
         return value
 

@@ -18,6 +18,7 @@ import polars as pl
 from warplens.model.kinds import CODE, NONE
 from warplens.model.trace import SIDE_FRAMES, Trace
 from warplens.readers.kineto.records import UNREADABLE
+from warplens_run.base import bounded
 
 CATEGORY: Final = "cuda_sync"
 MARK: Final = f'"{CATEGORY}"'.encode()
@@ -38,7 +39,7 @@ def with_sync_waits(trace: Trace, text: bytes) -> Trace:
     waits = {args.correlation: args for args in _sync_args(text) if args.correlation >= 0 and args.stream >= 0}
     events = trace.events.filter(pl.col("kind") == CODE["sync"])
     rows = [
-        (row, args.stream, args.record)
+        (row, bounded.whole(args.stream, NONE), bounded.whole(args.record, NONE))
         for row, correlation in events.select("id", "correlation").iter_rows()
         if (args := waits.get(correlation)) is not None
     ]

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import polars as pl
 
+from warplens.model.budget import spend
 from warplens.model.memory_snapshot import ACTION, BLOCKS, EVENTS, FRAMES, INACTIVE, SEGMENTS, STACKS
 from warplens.model.quality import Note, Quality
+from warplens_run.base import bounded
 
-INT64: Final = 1 << 63
 MOST_BYTES: Final = 1 << 42
 """Of one size: sums of two million of them are still numbers that a column can hold."""
 MOST_ADDRESS: Final = 1 << 62
@@ -25,6 +26,8 @@ LONGEST_SETTING: Final = 200
 NOTHING: Final[Mapping[str, Any]] = {}
 EMPTY: Final[list[Any]] = []
 NO_STACK: Final = -1
+FIELDS: Final = 7
+"""What a segment, a block or an event becomes."""
 
 
 class Stacks:
@@ -43,6 +46,7 @@ class Stacks:
             return known
         number = NO_STACK
         if isinstance(frames, (list, tuple)) and frames:
+            spend(len(frames), "frames of stacks")
             of_object = self._frame_of_object
             rows = tuple(
                 row if (row := of_object.get(id(frame))) is not None else self._frame(frame) for frame in frames
@@ -53,7 +57,7 @@ class Stacks:
 
     def _frame(self, frame: object) -> int:
         fields = frame if isinstance(frame, dict) else NOTHING
-        key = _text(fields.get("filename")), whole(fields.get("line")), _text(fields.get("name"))
+        key = bounded.text(fields.get("filename")), bounded.whole(fields.get("line")), bounded.text(fields.get("name"))
         number = self.frames.setdefault(key, len(self.frames))
         self._frame_of_object[id(frame)] = number
         return number
@@ -88,19 +92,20 @@ class SnapshotColumns:
         if not isinstance(values, (list, tuple)):
             self.damage[f"{what}s"] += values is not None
             return []
+        spend(FIELDS * len(values), f"{what}s")  # one list may be in a thousand places
         kept = [value for value in values if isinstance(value, dict)]
         self.damage[what] += len(values) - len(kept)
         return kept
 
     def _segment(self, segment: dict[str, Any]) -> tuple[Any, ...]:
         pool = segment.get("segment_pool_id")
-        numbers = [whole(number) for number in pool[:2]] if isinstance(pool, (list, tuple)) else []
+        numbers = [bounded.whole(number) for number in pool[:2]] if isinstance(pool, (list, tuple)) else []
         return (
             _device(segment.get("device")),
             self._address(segment.get("address")),
             self._size(segment.get("total_size")),
-            whole(segment.get("stream")),
-            _text(segment.get("segment_type")),
+            bounded.whole(segment.get("stream")),
+            bounded.text(segment.get("segment_type")),
             f"{numbers[0]}.{numbers[1]}" if len(numbers) == 2 and any(numbers) else "",
             segment.get("is_expandable") is True,
         )
@@ -112,8 +117,8 @@ class SnapshotColumns:
         return self._bounded(value, absent, MOST_ADDRESS, "address")
 
     def _bounded(self, value: object, absent: int, most: int, what: str) -> int:
-        if type(value) is int and 0 <= value <= most:
-            return value
+        if bounded.is_whole(value, 0, most):
+            return bounded.whole(value)
         self.damage[what] += value is not None
         return absent
 
@@ -133,7 +138,7 @@ class SnapshotColumns:
             address = self._address(block.get("address"), address)
             requested = self._size(block.get("requested_size"), self._size(first.get("real_size"), size))
             stack = self.stacks.number(block.get("frames") or first.get("frames") or EMPTY)
-            yield number, device, address, size, requested, _text(block.get("state")) or INACTIVE, stack
+            yield number, device, address, size, requested, bounded.text(block.get("state")) or INACTIVE, stack
             address = min(address + size, MOST_ADDRESS)
 
     def _events(self, traces: object) -> pl.DataFrame:
@@ -175,21 +180,15 @@ def _frame(schema: dict[str, Any], rows: Iterable[tuple[Any, ...]]) -> pl.DataFr
 
 def _whole_column(entries: Sequence[dict[str, Any]], name: str, absent: int) -> pl.Series:
     values = [entry.get(name, absent) for entry in entries]
-    if {*map(type, values)} <= {int} and (not values or (max(values) < INT64 and min(values) >= -INT64)):
+    if {*map(type, values)} <= {int} and (
+        not values or (max(values) < bounded.INT64 and min(values) >= -bounded.INT64)
+    ):
         return pl.Series(values, dtype=pl.Int64)
-    return pl.Series([whole(value, absent) for value in values], dtype=pl.Int64)
-
-
-def whole(value: object, absent: int = 0) -> int:
-    return value if type(value) is int and -INT64 <= value < INT64 else absent
+    return pl.Series([bounded.whole(value, absent) for value in values], dtype=pl.Int64)
 
 
 def _device(value: object) -> int:
-    return number if 0 <= (number := whole(value)) < MOST_DEVICES else 0
-
-
-def _text(value: object) -> str:
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+    return bounded.whole(value, 0, 0, MOST_DEVICES - 1)
 
 
 def _settings(settings: object) -> dict[str, str]:
@@ -200,7 +199,11 @@ def _settings(settings: object) -> dict[str, str]:
     for name, value in list(settings.items())[:MOST_SETTINGS]:
         inner = value.items() if isinstance(value, dict) else ()
         for key, number in ((f"{name}.{key}", number) for key, number in list(inner)[:MOST_SETTINGS]):
-            kept[_text(key)] = str(number)[:LONGEST_SETTING] if isinstance(number, (int, float, str)) else ""
+            kept[bounded.text(key)] = _setting(number)
         if isinstance(value, (int, float, str, bool)):
-            kept[_text(name)] = str(value)[:LONGEST_SETTING]
+            kept[bounded.text(name)] = _setting(value)
     return kept
+
+
+def _setting(value: object) -> str:
+    return str(value) if isinstance(value, bool) else bounded.text(value, LONGEST_SETTING)

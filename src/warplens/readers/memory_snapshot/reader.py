@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from warplens.model.budget import budget_of
 from warplens.model.memory_snapshot import MemorySnapshot
 from warplens.readers.memory_snapshot import PICKLE
 from warplens.readers.memory_snapshot.decoding import SnapshotColumns
@@ -34,7 +35,7 @@ def read(path: Path, max_bytes: int = 0) -> MemorySnapshot:
 def read_stored(file: StoredFile) -> MemorySnapshot:
     where = str(file.path)
     content, notes = file.unwrap()
-    with gc_paused():
+    with gc_paused(), budget_of(len(content), where, file.max_bytes):
         document = _decoded(content, where)
         columns = SnapshotColumns(document)
     return MemorySnapshot(

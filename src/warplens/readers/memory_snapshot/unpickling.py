@@ -228,15 +228,15 @@ class _Reader:
         elif len(line) > MOST_DIGITS:
             self.fail("has a number that is too long")
         elif code == 0x49:  # INT
-            stack.append(line == b"01" if line in (b"00", b"01") else int(line))
+            stack.append(line == b"01" if line in (b"00", b"01") else int(line))  # bounded: `MOST_DIGITS`
         elif code == 0x4C:  # LONG
-            stack.append(int(line.rstrip(b"L")))
+            stack.append(int(line.rstrip(b"L")))  # bounded: `MOST_DIGITS`
         elif code == 0x46:  # FLOAT
-            stack.append(float(line))
+            stack.append(float(line))  # bounded: `MOST_DIGITS`
         elif code == 0x70:  # PUT
-            memo[int(line)] = stack[-1]
+            memo[int(line)] = stack[-1]  # bounded: `MOST_DIGITS`
         elif code == 0x67:  # GET
-            stack.append(memo[int(line)])
+            stack.append(memo[int(line)])  # bounded: `MOST_DIGITS`
         else:
             self.fail(f"has the unknown opcode {code:#04x}")
         return end + 1

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from warplens.model.budget import spend
 from warplens.model.call_paths import CallPaths
 from warplens.model.kinds import NONE
 from warplens.model.measured import ISSUED
@@ -160,6 +161,8 @@ def _tree(measured: list[MeasuredLaunch]) -> tuple[Tree, tuple[int, ...]]:
     node_of_line = {place: number for number, place in enumerate(lines, start=len(names) + 1)}
     for place, counts in samples.items():
         for metric, samples_there in counts.items():
+            if metric not in sums:
+                spend(size, f"lines × {len(counts)} counts of samples")
             column = sums.setdefault(metric, np.zeros(size))
             column[node_of_line.get(place, node_of_kernel[place[0]])] += samples_there
     return tree.with_metrics(sums), tuple(devices.pop() if len(devices) == 1 else NONE for devices in used)

@@ -25,6 +25,7 @@ from warplens.readers.ncu.rows import RAW, MachineInstruction, Pages, ProfiledLa
 from warplens.readers.ncu.source_page import SourcePage, SourceSection, read_source_page, with_source
 from warplens.readers.ncu.values import Cell
 from warplens.readers.shared.vendor_tool import output_of, stored_report
+from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError
 
 SOURCE_VIEWS: Final = ("sass", "cuda,sass")
@@ -115,8 +116,8 @@ def _launch(number: int, launch: DumpedLaunch) -> ProfiledLaunch:
         kernel=launch.kernel,
         grid="",
         block="",
-        device=int(device) if device.isdecimal() else NONE,
-        stream=int(stream) if stream.isdecimal() else NONE,
+        device=bounded.whole(device, NONE, 0),
+        stream=bounded.whole(stream, NONE, 0),
         compute=".".join(filter(None, compute)),
         metrics=metrics,
         rules=launch.rules,

@@ -16,6 +16,7 @@ from typing import Final
 
 from warplens.readers.ncu.labels import metric_of_label
 from warplens.readers.ncu.values import Cell
+from warplens_run.base import bounded
 
 RAW: Final = "raw"
 DETAILS: Final = "details"
@@ -200,7 +201,7 @@ def _sizes(text: str) -> str:
 
 def _whole(text: str) -> int | None:
     bare = text.strip().replace(",", "").replace(".", "")
-    return int(bare) if bare.isascii() and bare.isdigit() and len(bare) < 19 else None
+    return bounded.whole(bare) if bounded.is_whole(bare, 0) else None
 
 
 def _or_none(number: int | None) -> int:

@@ -19,6 +19,7 @@ from typing import Final
 from warplens.model.kinds import NONE
 from warplens.readers.ncu.rows import SOURCE, MachineInstruction, Pages, ProfiledLaunch
 from warplens.readers.ncu.values import BadValueError, Cell, parse_number
+from warplens_run.base import bounded
 
 START: Final = re.compile(
     r'^\ufeff?"(?:Kernel Name|File Path)","[^\n]*\n(?:"Function Name","[^\n]*\n)?"[^\n]*"Source"', re.M
@@ -158,9 +159,9 @@ class _PageReader:
             return False
         if not row[0]:
             return row[2] == GAP or self._add_instruction(row[2:], row[3], self.columns[2:])
-        if not row[0].isdecimal() or len(row[0]) > 9:
+        if not bounded.is_whole(row[0], 0, 10**9):
             return False
-        self.line = int(row[0])
+        self.line = bounded.whole(row[0])
         self.page.source_lines[self.file, self.line] = SEPARATOR.join(row[1 : 2 + extra])
         return True
 
@@ -174,7 +175,7 @@ class _PageReader:
             stalls[NO_COLUMN] += max(0, samples - stalls.total())
             numbers = [(name, _number(cells[label])) for label, name in NUMBERS.items() if label in cells]
             instruction = MachineInstruction(
-                address=int(cells["Address"], 16) if "Address" in cells else int(row[0]),
+                address=bounded.whole(int(cells["Address"][:16], 16)) if "Address" in cells else bounded.whole(row[0]),
                 text=text.strip(),
                 executed=_whole(cells.get("Instructions Executed", "")),
                 samples=samples,

@@ -208,7 +208,7 @@ def instructions_table(launches: Sequence[ProfiledLaunch]) -> Table:
         for launch in launches
         for instruction in launch.instructions
     ]
-    rows.sort(key=lambda row: -int(str(row["samples"])))
+    rows.sort(key=lambda row: -int(str(row["samples"])))  # bounded: a count of ours
     return Table.from_rows(
         "counter_instructions", "one row per profiled launch and machine instruction", INSTRUCTIONS, rows
     )
@@ -218,10 +218,12 @@ def _waits(instruction: MachineInstruction, samples: int) -> dict[str, object]:
     if not instruction.samples:
         return {"percent": 0.0 if samples else None}
     waits = {reason: count for reason, count in instruction.stalls if reason != ISSUED}
+    stalled = sum(waits.values())
     top = max(sorted(waits), key=lambda reason: waits[reason], default=None)
     return {
         "percent": 100 * instruction.samples / samples,
-        "stalled_percent": 100 * sum(waits.values()) / instruction.samples,
+        # A damaged page can have more samples by reason than in all.
+        "stalled_percent": 100 * stalled / instruction.samples if stalled <= instruction.samples else None,
         "top_stall": top,
         "top_stall_percent": 100 * waits[top] / sum(waits.values()) if top else None,
     }

@@ -46,6 +46,7 @@ from warplens.readers.nsys.schema import (
     set_name,
 )
 from warplens.readers.shared.sqlite_tables import Database
+from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError
 
 if TYPE_CHECKING:
@@ -238,8 +239,8 @@ class _Export:
 
     def _name_lanes(self) -> None:
         for pid, name in self.database.texts("PROCESSES", "pid", "name"):
-            if pid is not None and pid.isdecimal() and name:
-                self.builder.process_names[int(pid)] = name
+            if bounded.is_whole(pid, 0) and name:
+                self.builder.process_names[bounded.whole(pid)] = name
         threads = self.database.ints("ThreadNames", {"global": ("globalTid",), "name": ("nameId",)})
         texts = self.database.text_of(STRINGS, "id", "value", threads["name"])
         for thread, code in zip(threads["global"].tolist(), threads["name"].tolist(), strict=True):

@@ -18,6 +18,7 @@ from warplens.model.quality import Note
 from warplens.readers.proton.events import ProtonEvent, call_stack
 from warplens.readers.proton.frames import ROOT, frame_of
 from warplens.readers.shared.microseconds import ns_of
+from warplens_run.base import bounded
 
 KINDS: Final = {
     # category: kind
@@ -147,8 +148,8 @@ class KernelEvents:
             number, gpu = self.builder.add_lane(process, thread, "", label), GPU_LANE.match(label)
             self._lanes[ids] = _Lane(
                 number,
-                int(gpu["device"] or 0) if gpu else 0,
-                int(gpu["stream"]) if gpu else _number(event.tid),
+                bounded.whole(gpu["device"], least=0) if gpu else 0,
+                bounded.whole(gpu["stream"]) if gpu else _number(event.tid),
                 GRAPH_LANE.fullmatch(label) is not None,
             )
         return self._lanes[ids]
@@ -159,11 +160,11 @@ class KernelEvents:
             self._shape_of[name] = NONE if match is None else self.builder.geometries[_shape(match)]
         return self._shape_of[name]
 
-    def _add_metrics(self, number: int, event: ProtonEvent) -> None:
+    def _add_metrics(self, event_number: int, event: ProtonEvent) -> None:
         for metric, value in event.args.metrics.items():
-            amount = _float(value)
-            if math.isfinite(amount):
-                self.builder.add_metric(number, metric, amount)
+            amount = bounded.number(value)  # newer releases write some as text
+            if amount is not None:
+                self.builder.add_metric(event_number, metric, amount)
             else:
                 self._odd_metrics[metric] += 1
 
@@ -182,9 +183,9 @@ def _holds(scope: tuple[str, ...], callers: tuple[str, ...]) -> bool:
 
 def _shape(match: re.Match[str]) -> LaunchGeometry:
     """A launch's geometry from what Triton's users append to the names of kernels."""
-    sizes = [int(size[:9]) for size in re.findall(r"\d+", match["grid"])[:3]]
+    sizes = [bounded.whole(size[:9]) for size in re.findall(r"\d+", match["grid"])[:3]]
     grid = str([*sizes, 1, 1, 1][:3]) if sizes else ""
-    block = str([THREADS_PER_WARP * int(match["warps"]), 1, 1]) if match["warps"] else ""
+    block = str([THREADS_PER_WARP * bounded.whole(match["warps"]), 1, 1]) if match["warps"] else ""
     return LaunchGeometry(grid, block)
 
 
@@ -193,15 +194,7 @@ def _start(event: ProtonEvent) -> float:
 
 
 def _number(value: int | str | None) -> int:
-    if isinstance(value, int):
-        return value if 0 <= value < 2**63 else 0
-    digits = re.search(r"\d{1,18}", value or "")
-    return int(digits[0]) if digits else 0
-
-
-def _float(value: object) -> float:
-    """A number, also one written as text, as newer releases do; NaN for anything else."""
-    try:
-        return float(value) if isinstance(value, (int, float, str)) else math.nan
-    except (ValueError, OverflowError):
-        return math.nan
+    if isinstance(value, str):
+        digits = re.search(r"[0-9]{1,18}", value)
+        return bounded.whole(digits[0]) if digits else 0
+    return bounded.whole(value, least=0)

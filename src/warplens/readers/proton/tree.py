@@ -8,27 +8,24 @@ source lines in a kernel the samples of PC sampling, and scopes in a kernel "cyc
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import numpy as np
 
+from warplens.model.budget import spend
 from warplens.model.call_paths import CallPaths
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import Device, Meta
-from warplens.model.tree import Floats, build_tree
+from warplens.model.tree import EXCLUSIVE, Floats, build_tree
 from warplens.readers.proton.frames import PYTHON_FRAME, frame_of
+from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError
-from warplens_run.base.printable import encodable
-
-if TYPE_CHECKING:
-    from typing import TypeGuard
 
 TIME, COUNT, SAMPLES, CYCLES, DEVICE = "time (ns)", "count", "num_samples", "cycles", "device_id"
 OLD_NAMES: Final = {"Time (ns)": TIME, "Count": COUNT, "DeviceId": DEVICE, "DeviceType": "device_type"}
@@ -39,8 +36,6 @@ WORK: Final = re.compile(r"flops(?:8|16|32|64)?|bytes|num_(?:stalled_)?samples|s
 """Amounts: always added up, never negative."""
 NESTED: Final = frozenset({"cpu_time (ns)", CYCLES, "normalized_cycles"})
 """Read off a clock: what a node has includes what ran inside it."""
-EXCLUSIVE: Final = " (exc)"
-"""Ends the name of a metric that belongs to its node alone and is not part of any sum."""
 HOW: Final = re.compile(r"(?P<name>.*[^ \n]|.) *\((?P<how>inc|exc|pty)\)")
 UNIT: Final = re.compile(r"(?P<name>.*[^ \n]|.) *\((?P<unit>[A-Za-z]+)\)")
 METADATA: Final = re.compile(r"__proton_launch_metadata(?::.*)?|<metric>", re.DOTALL)
@@ -48,6 +43,8 @@ CAPTURED: Final = "<captured_at>"
 OLD_FRAME: Final = re.compile(r"(?P<file>.+\.py):(?P<function>[^:@]+)@(?P<line>\d+)", re.DOTALL)
 """How frames were spelled before the line came first."""
 LARGEST: Final = 1 << 53
+MOST_DEVICE: Final = 10**8
+MOST_COUNT: Final = 1 << 31
 PACKED: Final = re.compile(rb"[\x91-\x9f][\x81-\x84](?:\xa5frame|\xa7metrics|\xa8children)")
 WHOLE: Final = "check that the run finished (proton.finalize) and the file is complete"
 
@@ -89,7 +86,7 @@ def _decoded(text: bytes, meta: Meta, notes: list[Note]) -> object:
             return msgspec.json.decode(text)
         # Slower, but it reads NaN, numbers of any length, and invalid UTF-8.
         replaced = text.decode("utf-8-sig", "replace")
-        content = json.loads(replaced)
+        content = bounded.decoded(replaced)
         notes += [Note("bad_text")] if "\ufffd" in replaced else []
         return content
     except RecursionError:
@@ -141,7 +138,7 @@ class _TreeNodes:
         name = frame.get("name") if isinstance(frame, dict) else None
         if not isinstance(name, str) or not name:
             name, self._unnamed = "(no name)", self._unnamed + 1
-        name = encodable(name)
+        name = bounded.text(name)
         node = self._node_of_path.setdefault((above, name), len(self.name))
         if node == len(self.name):
             self.parent.append(above)
@@ -152,7 +149,7 @@ class _TreeNodes:
     def _add_metrics(self, node: int, entry: dict[str, object]) -> set[str]:
         metrics = entry.get("metrics")
         listed = metrics.items() if isinstance(metrics, dict) else ()
-        values = {OLD_NAMES.get(name, encodable(name)): value for name, value in listed if isinstance(name, str)}
+        values = {OLD_NAMES.get(name, bounded.text(name)): value for name, value in listed if isinstance(name, str)}
         for name, value in values.items():
             if name == DEVICE:
                 self._set_device(node, value)
@@ -161,10 +158,9 @@ class _TreeNodes:
         return set(values)
 
     def _set_device(self, node: int, value: object) -> None:
-        text = str(value)
-        number = int(text) if text.isdecimal() and len(text) < 9 else NONE
+        device = bounded.whole(value, NONE, 0, MOST_DEVICE)
         # One kernel below one path on two GPUs is one node: then neither number would be right.
-        self.device[node] = number if self.device[node] in (NONE, number) else NONE
+        self.device[node] = device if self.device[node] in (NONE, device) else NONE
 
     def kinds_and_names(self) -> tuple[list[str], list[str]]:
         timed, sampled, cycled = ({node for node, _ in self.values.get(name, ())} for name in (TIME, SAMPLES, CYCLES))
@@ -221,20 +217,18 @@ class _MetricValues:
         return sums
 
     def _number(self, name: str, value: object) -> float | None:
-        if isinstance(value, str):
-            with suppress(ValueError):
-                value = float(value)
-        if isinstance(value, str | list | dict):
+        is_exact = name in (TIME, COUNT)
+        amount = bounded.number(value)
+        if amount is None and isinstance(value, str | list | dict):
             self._odd[name] += 1
             return None
-        whole = name in (TIME, COUNT)
-        if not _is_number(value) or value > _largest(name):
+        if amount is None or amount > _largest(name):
             self._bad[name] += 1
             return None
-        if value < 0 and (whole or WORK.fullmatch(name)):
+        if amount < 0 and (is_exact or WORK.fullmatch(name)):
             self._negative[name] += 1
-            return None if whole else float(value)
-        return round(value) if whole else float(value)
+            return None if is_exact else amount
+        return round(amount) if is_exact else amount
 
     def whole(self, name: str) -> list[int]:
         values = self._values.get(name, {})
@@ -245,6 +239,8 @@ class _MetricValues:
         for recorded, values in self._values.items():
             if recorded not in (TIME, COUNT) and values:
                 name, own = self._own_values(recorded, values)
+                if name not in metrics:
+                    spend(len(self._nodes.name) * (1 + len(name) // 8), f"nodes × {len(self._values)} metrics")
                 column = metrics.setdefault(name, np.zeros(len(self._nodes.name)))
                 column[list(own)] += list(own.values())
         return metrics
@@ -289,13 +285,6 @@ class _MetricValues:
         return notes + ([Note("user_metrics", detail=", ".join(self._unsaid))] if self._unsaid else [])
 
 
-def _is_number(value: object) -> TypeGuard[int | float]:
-    try:
-        return isinstance(value, int | float) and math.isfinite(value)
-    except OverflowError:  # a whole number of more than 308 digits
-        return False
-
-
 def _largest(name: str) -> float:
     """Times and counts beyond this cannot come from a run."""
     return LARGEST if MEASURED.fullmatch(name) else math.inf
@@ -312,22 +301,22 @@ def _gpus(tables: list[dict[str, object]]) -> list[tuple[str, dict[str, object]]
         for gpus in table.values()
         if isinstance(gpus, dict)
         for number, facts in gpus.items()
-        if isinstance(facts, dict) and isinstance(number, str) and number.isdecimal() and len(number) < 9
+        if isinstance(facts, dict) and isinstance(number, str) and bounded.is_whole(number, 0, MOST_DEVICE)
     ]
 
 
 def _device(number: str, facts: dict[str, object]) -> Device:
-    arch = encodable(str(facts.get("arch", "")))
+    arch = bounded.text(facts.get("arch"))
     return Device(
-        int(number),
-        encodable(str(facts.get("name") or "")),
-        _whole(facts.get("memory_bytes"), LARGEST),
-        multiprocessors=_whole(facts.get("num_sms")),
+        bounded.whole(number),
+        bounded.text(facts.get("name")),
+        bounded.whole(facts.get("memory_bytes"), 0, 0, LARGEST),
+        multiprocessors=_count(facts, "num_sms"),
         compute=f"{arch[:-1]}.{arch[-1]}" if arch.isdecimal() and len(arch) > 1 else arch,
-        warp_size=_whole(facts.get("warp_size")) or (64 if arch.startswith("gfx9") else 32),
-        clock_khz=_whole(facts.get("clock_rate")),
-        memory_clock_khz=_whole(facts.get("memory_clock_rate")),
-        memory_bus_bits=_whole(facts.get("bus_width")),
+        warp_size=_count(facts, "warp_size") or (64 if arch.startswith("gfx9") else 32),
+        clock_khz=_count(facts, "clock_rate"),
+        memory_clock_khz=_count(facts, "memory_clock_rate"),
+        memory_bus_bits=_count(facts, "bus_width"),
     )
 
 
@@ -343,5 +332,5 @@ def _facts(devices: tuple[Device, ...]) -> dict[str, str]:
     return texts
 
 
-def _whole(value: object, limit: int = 1 << 31) -> int:
-    return value if isinstance(value, int) and 0 <= value < limit else 0
+def _count(facts: dict[str, object], name: str) -> int:
+    return bounded.whole(facts.get(name), 0, 0, MOST_COUNT)

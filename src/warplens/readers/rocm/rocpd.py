@@ -22,6 +22,7 @@ from warplens.model.times import durations
 from warplens.model.trace import Device, Ints, Meta, Trace
 from warplens.readers.rocm.rocprofv3 import UNNAMED
 from warplens.readers.shared.sqlite_tables import Database, Spec
+from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError
 
 DISPATCHES: Final = "rocpd_kernel_dispatch"
@@ -98,7 +99,7 @@ class _ProcessTables:
         self.database = database
         self.ending = ending
         self.builder = TraceBuilder()
-        self.pid = next((_int(pid) for (pid,) in self._texts("rocpd_info_process", "pid")), 0)
+        self.pid = next((bounded.whole(pid) for (pid,) in self._texts("rocpd_info_process", "pid")), 0)
         self.gpus = self._gpus()
         events = database.ints("rocpd_event" + ending, EVENT)
         self._add_kernels(self._table(DISPATCHES, events))
@@ -124,8 +125,8 @@ class _ProcessTables:
         for agent, kind, number, name, product, more in self._texts("rocpd_info_agent", *columns):
             if kind == "GPU":
                 facts = _decoded(AgentFacts, more)
-                gpus[_int(agent)] = Device(
-                    id=_int(number) if number else len(gpus),
+                gpus[bounded.whole(agent)] = Device(
+                    id=bounded.whole(number) if number else len(gpus),
                     name=product or name or "",
                     multiprocessors=facts.cu_count,
                     compute=name or "",
@@ -171,7 +172,8 @@ class _ProcessTables:
         categories = self._text_of("rocpd_string", "string", regions["category"])
         kinds = {code: _kind(text) for code, text in categories.items()}
         threads = {
-            _int(key): (_int(tid), name) for key, tid, name in self._texts("rocpd_info_thread", "id", "tid", "name")
+            bounded.whole(key): (bounded.whole(tid), name)
+            for key, tid, name in self._texts("rocpd_info_thread", "id", "tid", "name")
         }
         self.builder.thread_names |= {(self.pid, tid): name for tid, name in threads.values() if name}
         lane = self.builder.lane_codes(
@@ -227,7 +229,3 @@ def _decoded(kind: type[Stored], text: str | None) -> Stored:
         return msgspec.json.decode(text or "{}", type=kind)
     except msgspec.DecodeError:
         return kind()
-
-
-def _int(text: str | None) -> int:
-    return int(text) if text is not None and text.lstrip("-").isdecimal() else 0

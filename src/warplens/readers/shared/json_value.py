@@ -15,12 +15,12 @@ PART_OF_TOKEN: Final = re.compile(r"[\w.+-]*\Z")
 def _integer(digits: str) -> float:
     """Python refuses to convert thousands of digits, for which it would take the square of their number."""
     try:
-        return int(digits)
+        return int(digits)  # bounded: by their types, as what becomes of an event
     except ValueError:
-        return float(digits)
+        return float(digits)  # bounded: likewise
 
 
-DECODER: Final = json.JSONDecoder(strict=False, parse_int=_integer)
+DECODER: Final = json.JSONDecoder(strict=False, parse_int=_integer)  # bounded: likewise
 """Not strict: a bare newline or escape character inside a name does not make the event unreadable. It takes NaN."""
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import chain, islice
@@ -17,11 +16,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from warplens.model.budget import spend
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Ints
 from warplens.readers.shared.sqlite_limits import SqliteLimits
+from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError
+from warplens_run.base.temporary import temporary_folder
 
 MAGIC: Final = b"SQLite format 3\0"
 JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
@@ -95,7 +97,7 @@ class Database:
             self._connection.executemany(f"INSERT INTO {WANTED} VALUES (?)", ((number,) for number in wanted))
             where = f"{quoted(key)} IN (SELECT key FROM {WANTED})"
             rows += self._rows(table, columns, where)
-        return {int(row[0]): row[1] for row in rows if row[1] is not None}
+        return {bounded.whole(key): text for key, text in rows if text is not None and bounded.is_whole(key)}
 
     def _is_indexed(self, table: str, key: str) -> bool:
         """Whether rows are found by this column without going through all."""
@@ -157,6 +159,7 @@ class Database:
             chunk = f"{after} AND {row} <= {last[0]}" if last else after
             texts = self._connection.execute(f"SELECT {joined} {source} {chunk} AND ({where or 1})").fetchone()
             if texts[0] is not None:
+                spend(len(wanted) * (1 + texts[0].count(",")), f"rows of {table}")
                 yield np.array([np.fromstring(text, np.int64, sep=",") for text in texts])
             if last is None:
                 return
@@ -170,6 +173,7 @@ class Database:
         cursor = self._connection.execute(f"SELECT {', '.join(wanted)} FROM {source} WHERE {where or 1}", values)
         while rows := list(islice(cursor, TEXT_ROWS)):
             self._limits.count(rows)
+            spend(len(rows) * len(wanted), f"rows of {table}")
             yield from rows
 
 
@@ -184,7 +188,7 @@ def opened(text: bytes, where: str, notes: list[Note]) -> Iterator[Database]:
             stored = _stored(text, where)
             if missing := missing_bytes(text):
                 raise _damaged(f"the last {missing:,} bytes are missing", stored, where)
-            path = stored or _unpacked(text, Path(stack.enter_context(tempfile.TemporaryDirectory())))
+            path = stored or _unpacked(text, Path(stack.enter_context(temporary_folder())))
         except OSError as error:
             raise FormatError(f"cannot be unpacked to a temporary file ({error.strerror})", where=where) from None
         limits = SqliteLimits(len(text), where)
@@ -192,9 +196,9 @@ def opened(text: bytes, where: str, notes: list[Note]) -> Iterator[Database]:
             uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
             connection = stack.enter_context(closing(sqlite3.connect(uri, uri=True, isolation_level=None)))
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            limits.apply(connection)  # before the first statement, which reads the schema
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA temp_store = MEMORY")
-            limits.apply(connection)
             database = Database(connection, limits)
             notes += _pending_notes(stored, where, has_tables=bool(database.tables))
             yield database

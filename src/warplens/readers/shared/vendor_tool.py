@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 
 from warplens_run.base.errors import FormatError
 from warplens_run.base.printable import clean
+from warplens_run.base.temporary import temporary_folder
 
 TOOL_SECONDS: Final = 300.0
 """An export of a report of 2 GB takes a minute or two."""
@@ -24,7 +24,7 @@ TOOL_SECONDS: Final = 300.0
 @contextmanager
 def stored_report(content: bytes, name: str) -> Iterator[Path]:
     """A file with this content in a folder of its own, which is gone afterwards: what was opened may be packed."""
-    with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
+    with temporary_folder() as folder:
         path = Path(folder) / name
         path.write_bytes(content)
         yield path

@@ -17,6 +17,8 @@ STEP_BYTES: Final = 1 << 16
 BZIP2_STEP_BYTES: Final = 1 << 12
 """Packed, and the least that the standard library takes: up to 80 MB of one repeated byte."""
 ENCRYPTED: Final = 1
+CUT_MEMBER: Final = "a file in it ends too early"
+"""What Python says nothing for."""
 DAMAGED_ZIP: Final = (
     zipfile.BadZipFile,
     zlib.error,
@@ -27,6 +29,7 @@ DAMAGED_ZIP: Final = (
     IndexError,
     NotImplementedError,
     RuntimeError,
+    OverflowError,  # an offset of more than 63 bits
 )
 """What the standard library raises on archives that are not whole, or packed in a way it does not know."""
 
@@ -48,7 +51,7 @@ def take_member(
                 raise FormatError("the zip archive is packed with LZMA", where=where, hint="unpack it first")
             content = read_member(archive, best, limit)
     except DAMAGED_ZIP as error:
-        raise FormatError(f"damaged zip archive ({error})", where=where) from None
+        raise FormatError(f"damaged zip archive ({str(error) or CUT_MEMBER})", where=where) from None
     return content, best.filename, [member.filename for member in members]
 
 

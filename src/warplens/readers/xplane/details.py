@@ -10,6 +10,7 @@ from warplens.model.copies import COPY, copy_ends
 from warplens.model.event_records import Allocation, LaunchGeometry, ThreadId
 from warplens.model.kinds import NONE
 from warplens.readers.xplane.planes import Stats, Value, XEvent
+from warplens_run.base import bounded
 
 ROCM_COPY: Final = "__amd_rocclr_copybuffer"
 """The kernels that ROCm copies device memory with, in lower case."""
@@ -18,9 +19,7 @@ ALLOCATIONS: Final = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
 
 def id_of(value: Value | None) -> int:
     """A count or an id; -1 for none and for what no 64-bit column holds."""
-    if isinstance(value, str):
-        value = int(value) if re.fullmatch(r"[0-9]{1,18}", value) else None
-    return value if isinstance(value, int) and 0 <= value < 2**63 else NONE
+    return NONE if isinstance(value, float) else bounded.whole(value, NONE, 0)
 
 
 def details_of(stats: Stats, *names: str) -> dict[str, str]:
@@ -51,11 +50,8 @@ def _extent(text: str | None) -> str:
 
 def percent_of(value: Value | None) -> float:
     """-1 for none, and for 0, which is what XLA writes where it does not know (ROCm)."""
-    try:
-        number = float(value or 0)
-    except ValueError:
-        return float(NONE)
-    return number if 0 < number <= 100 else float(NONE)
+    percent = bounded.number(value)
+    return percent if percent is not None and 0 < percent <= 100 else float(NONE)
 
 
 def size_of(stats: Stats) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
+from warplens.model.budget import spend
 from warplens.readers.shared.protobuf_wire import Damage, Fields, fields_of, text_of, varints
 
 T = TypeVar("T")
@@ -69,6 +70,7 @@ class _ModuleReader:
         self.damage = damage
         self.computations: dict[int, _Computation] = {}
         self.order: dict[int, list[int]] = {}
+        self._inside: dict[int, HloOrigin] = {}
         self.stack = _StackFrames([], damage)
         for number, value in fields_of(content, damage):
             if isinstance(value, int):
@@ -123,18 +125,19 @@ class _ModuleReader:
     def _instruction(self, raw: _Raw) -> HloInstruction:
         origin = self._origin(raw.metadata)
         if not origin.op_name and raw.opcode == "fusion":
-            inside = (self.computations.get(number) for number in raw.called)
-            origin = next(
-                (inner for fused in inside if fused and (inner := self._origin_inside(fused)).op_name), origin
-            )
+            inside = map(self._origin_inside, raw.called)
+            origin = next((inner for inner in inside if inner.op_name), origin)
         return HloInstruction(raw.name, raw.opcode, origin, raw.target)
 
-    def _origin_inside(self, fused: _Computation) -> HloOrigin:
-        """That of the root, else that of the last instruction that has one."""
-        members = self._raw(fused.instructions)
-        members.sort(key=lambda raw: raw.number == fused.root)
-        origins = (self._origin(raw.metadata) for raw in reversed(members) if raw.opcode != "parameter")
-        return next((origin for origin in origins if origin.op_name), HloOrigin())
+    def _origin_inside(self, number: int) -> HloOrigin:
+        """That of the root of a computation, else that of the last instruction that has one."""
+        if number not in self._inside:
+            fused = self.computations.get(number, _Computation([], 0, True))
+            members = self._raw(fused.instructions)
+            members.sort(key=lambda raw: raw.number == fused.root)
+            origins = (self._origin(raw.metadata) for raw in reversed(members) if raw.opcode != "parameter")
+            self._inside[number] = next((origin for origin in origins if origin.op_name), HloOrigin())
+        return self._inside[number]
 
     def _origin(self, metadata: bytes) -> HloOrigin:
         """The numbers are the fields' of OpMetadata in xla_data.proto."""
@@ -173,6 +176,7 @@ class _StackFrames:
             location = _at(self._locations, frame.get(1, 0)) or {}
             file = _at(self._files, location.get(1, 0))
             if file:
+                spend(1, "frames of HLO instructions")
                 frames.append(_frame(file, location.get(3, 0), _at(self._functions, location.get(2, 0)) or NO_FUNCTION))
             number = frame.get(2, 0)
         return tuple(reversed(frames))

@@ -17,6 +17,7 @@ from warplens.readers.shared.protobuf_wire import (
     text_of,
     whole_file,
 )
+from warplens_run.base import bounded
 
 GPU_PLANE: Final = re.compile(r"/device:gpu:(\d{1,9})", re.IGNORECASE)
 METADATA_PLANE: Final = "/host:metadata"
@@ -166,7 +167,7 @@ class PlaneReader:
         for key, value in self._map_entries(entries):
             parts = fields_of(value, self.damage)
             match = PROGRAM.fullmatch(text_of(dict(parts).get(2, b"")))
-            number, proto = int(match["number"]) if match and match["number"] else key, b""
+            number, proto = bounded.whole(match["number"], key) if match and match["number"] else key, b""
             stats = (
                 fields_of(part, self.damage)
                 for field_number, part in parts

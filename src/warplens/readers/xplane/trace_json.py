@@ -22,6 +22,7 @@ from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.protobuf_wire import Damage
 from warplens.readers.xplane.planes import STATS, Stats, XEvent, XLine, XPlane
 from warplens.readers.xplane.reader import EXPORT, added_planes, built
+from warplens_run.base import bounded
 from warplens_run.base.errors import FormatError
 
 MAX_MICROSECONDS: Final = 4e15
@@ -66,7 +67,7 @@ def _planes(events: list[XlaEvent]) -> tuple[list[XPlane], int]:
             continue
         line = lines.get((event.pid, event.tid))
         if line is None and (event.ph == "X" or event.name == "thread_name"):
-            line = lines[event.pid, event.tid] = XLine(id=_number(event.tid, len(lines)))
+            line = lines[event.pid, event.tid] = XLine(id=bounded.whole(event.tid, len(lines), 0))
             plane.lines.append(line)
         if event.ph == "X" and line is not None:
             is_timed = all(math.isfinite(time) and abs(time) < MAX_MICROSECONDS for time in (event.ts, event.dur))
@@ -83,7 +84,3 @@ def _stats(args: dict[str, object]) -> Stats:
     """The statistics that are used; numbers come as texts here."""
     lowered = ((name.lower(), value) for name, value in args.items())
     return {name: value for name, value in lowered if name in STATS and isinstance(value, (str, int, float))}
-
-
-def _number(thread: int | str | None, absent: int) -> int:
-    return thread if isinstance(thread, int) and 0 <= thread < 2**63 else absent

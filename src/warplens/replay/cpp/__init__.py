@@ -28,7 +28,7 @@ def export(plan: ReplayPlan, directory: Path, *, readable: bool = False, force: 
     contents = {Path("plan.json"): (json.dumps(to_json(plan), indent=1, allow_nan=False) + "\n").encode()}
     if readable:
         contents |= {Path("readable", name): text.encode() for name, text in readable_units.files(plan).items()}
-    return _written(directory, _project() | contents, readable)
+    return _written(directory, _project() | contents, readable, force)
 
 
 def _check(directory: Path, force: bool) -> None:
@@ -46,12 +46,12 @@ def _project() -> dict[Path, bytes]:
         return {path.relative_to(project): path.read_bytes() for path in paths}
 
 
-def _written(directory: Path, contents: dict[Path, bytes], readable: bool) -> list[Path]:
+def _written(directory: Path, contents: dict[Path, bytes], readable: bool, force: bool) -> list[Path]:
     """All of them, or none where the disk is full. A file that is the same stays, and need not be compiled again."""
     targets = {directory / relative: content for relative, content in contents.items()}
     changed = {path: each for path, each in targets.items() if not (path.is_file() and path.read_bytes() == each)}
     if changed:
-        with whole_files(list(changed)) as staged:
+        with whole_files(list(changed), force=force) as staged:
             for path, content in zip(staged, changed.values(), strict=True):
                 path.write_bytes(content)
     if not readable:  # those of an earlier export would be built, and be of another plan

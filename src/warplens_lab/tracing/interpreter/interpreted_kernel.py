@@ -7,13 +7,13 @@ shared memory, assembly. Such a question compiles the kernel, for the GPU that s
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from warplens_lab.compiling.toolchain import tool
+from warplens_run.base.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from warplens_lab.facts.resources import Resources
@@ -93,7 +93,7 @@ def _of_cubin(cubin: bytes) -> Resources:
     program = tool("cuobjdump")
     if program is None:
         return Resources()
-    with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
+    with temporary_folder() as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin)
         command = [program, "-res-usage", str(file)]
