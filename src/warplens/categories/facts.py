@@ -29,18 +29,18 @@ _WHOLE_NUMBERS = {
     "bool": "bool",
 }
 # Whole-number types also name index types, so they count only as what a functor works on.
-_FUNCTOR_TYPE = LazyPattern(r"(?:functor\w*<|lambda\()(" + "|".join(_WHOLE_NUMBERS) + r")\b")
+_FUNCTOR_TYPE = LazyPattern(r"(?:functor\w{0,80}<|lambda\()(" + "|".join(_WHOLE_NUMBERS) + r")\b")
 
 # The launch table of a multi-tensor kernel: a type among its arguments is that of the numbers (betas, step counts) that
 # are listed beside the tensors. What the functor after it begins with is the tensors' type.
-_TENSOR_TABLE = LazyPattern(r"tensorlist\w*metadata<[^<>]*>")
+_TENSOR_TABLE = LazyPattern(r"tensorlist\w{0,80}metadata<[^<>]*>")
 
 # The types a ck_tile attention kernel works on, up to the first argument with arguments of its own.
-_FMHA_TYPES = LazyPattern(r"fmha\w*problem<([^<]*)")
+_FMHA_TYPES = LazyPattern(r"fmha\w{0,80}problem<([^<]*)")
 _CK_NAMESPACES = ("ck::", "ck_tile::", "ck_fused_attn::")
 _CK_TYPES = {"unsigned short": "bf16", "_bitint(8)": "fp8", "unsigned _bitint(8)": "fp8"}
 
-_LAMBDA = LazyPattern(r"lambda\(([^)]+)\)")
+_LAMBDA = LazyPattern(r"lambda\(([^)]{1,400})\)")
 
 # The letter before gemm in BLAS names.
 # Before a tensor-core shape (s1688gemm) an s is only the accumulator's type.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warplens.lazy_patterns import LazyPattern
 
-_INDUCTOR = LazyPattern(r"^triton_(?P<kind>[a-z]{2,4})_fused(?:_(?P<ops>\w*?[a-z]\w*?))?(?:_\d+)?$")
+_INDUCTOR = LazyPattern(r"^triton_(?P<kind>[a-z]{2,4})_fused(?:_(?P<ops>(?=\w*?[a-z])\w+?))?(?:_\d+)?$")
 
 # The first that the name holds: what costs or explains most comes first.
 _FUSED = (

@@ -10,7 +10,9 @@ from warplens.categories.rules import read_packaged_toml
 from warplens.lazy_patterns import LazyPattern
 
 _NAMESPACES = ("aten::", "torch::", "prims::", "quantized::", "mkldnn::", "torchvision::", "fbgemm::")
-_AUTOGRAD_NODE = LazyPattern(r"(?:^autograd::engine::evaluate_function:\s*)?(?:torch::autograd::)?(\w+?)Backward(\d*)$")
+_AUTOGRAD_NODE = LazyPattern(
+    r"(?:^autograd::engine::evaluate_function:\s*)?(?:torch::autograd::)?(\w{1,200}?)Backward(\d*)$"
+)
 _AUTOGRAD = LazyPattern(r"^(?:autograd::|torch::autograd::)|Backward\d*$|AccumulateGrad")
 _CAMEL = LazyPattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 

@@ -123,7 +123,7 @@ def _is_anchored(pattern: str) -> bool:
     """Whether the whole pattern can match only at the start; answers no where it is not sure."""
     if not pattern.startswith("^"):
         return False
-    inside = re.sub(r"\\.|\[[^\]]*\]", "", pattern)
+    inside = re.sub(r"\\.|\[[^\]]*(?:\]|\Z)", "", pattern)
     depth_of = itertools.accumulate(1 if letter == "(" else -1 if letter == ")" else 0 for letter in inside)
     return all(depth > 0 or letter != "|" for letter, depth in zip(inside, depth_of, strict=True))
 

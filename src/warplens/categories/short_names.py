@@ -46,7 +46,7 @@ _NAME = LazyPattern(r"(?:\w+::)*([A-Za-z_]\w*)")
 _HELPER = LazyPattern(
     r"(?:cuda::)?std::.*|(?:\w+::)*(?:gfx\w*|config|globals)|enable_if\w*|true|false|void|bool|char|short|int|long|float|double|__half"
 )
-_KITTENS_TEMPLATE = LazyPattern(r"(\w+)_template(?:<([\w, ]*)>)?")
+_KITTENS_TEMPLATE = LazyPattern(r"(?<!\w)(\w{1,200})_template(?:<([\w, ]*)>)?")
 _KITTENS_FUNCTION = LazyPattern(r"[&( ]*((?:\w+::)*\w+)")
 _TAIL = LazyPattern(r"_?kernel(?:functor)?$", re.IGNORECASE)
 
@@ -110,7 +110,7 @@ _TABLE: tuple[tuple[LazyPattern, Callable[[KernelName], str]], ...] = (
     (LazyPattern(r"^cijk_"), short_tensile),
     (LazyPattern(r"nvjet_"), short_nvjet),
     (LazyPattern(r"^(?!.{0,80}(?:index|gather)_elem)[\w:]{0,200}elementwise_kernel"), short_elementwise),
-    (LazyPattern(r"^at::native::xpu::\w*elementwise(?:\w*range)?kernel<"), short_elementwise),
+    (LazyPattern(r"^at::native::xpu::\w{0,80}elementwise(?:\w{0,80}range)?kernel<"), short_elementwise),
     (LazyPattern(r"^[\w:]{0,200}multi_?tensor_?apply"), short_foreach),
     (LazyPattern(r"^at::(?:native::)?(?:reduce_kernel|xpu::reducekernel)"), short_reduce),
     (LazyPattern(r"softmax_warp_|cunn_softmax(?:forward|backward)"), short_softmax),
@@ -124,7 +124,7 @@ _TABLE: tuple[tuple[LazyPattern, Callable[[KernelName], str]], ...] = (
     ),
     (LazyPattern(r"^kittens::"), _short_kittens),
     (LazyPattern(r"implicit_gemm|xmma_[fdw](?:prop|grad)|^igemm_|scudnn|conv_fwd"), short_convolution),
-    (LazyPattern(r"cutlass_\d+_\w*gemm|splitkreduce|gemv|gemm_\w{0,60}?\d+x\d+|gemmuniversal"), short_gemm),
+    (LazyPattern(r"cutlass_\d{1,4}_\w{0,200}gemm|splitkreduce|gemv|gemm_\w{0,60}?\d+x\d+|gemmuniversal"), short_gemm),
 )  # fmt: skip
 
 

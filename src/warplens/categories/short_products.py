@@ -16,11 +16,11 @@ _CUTE_SHAPE = LazyPattern(rf"(?:tuple|shape)<{_CUTE_SIZE}, ?{_CUTE_SIZE}, ?{_CUT
 _SCHEDULE = LazyPattern(r"warpspecialized_?(pingpong|cooperative)")
 _TENSILE = LazyPattern(r"^cijk_a(?P<a>\w{3,4}?)_b(?P<b>\w{3,4}?)_.*?(?P<tile>mt\d+x\d+x\d+)")
 _NVJET = LazyPattern(
-    r"nvjet_(?:sm\d+\w?_)?[a-z]+_(?P<tile>\d+x\d+)_(?P<stages>\d+x\d+)_(?P<cluster>\d+x\d+)_(?P<rest>\w+)$"
+    r"nvjet_(?:sm\d+\w?_)?[a-z]+_(?P<tile>\d+x\d+)_(?P<stages>\d+x\d+)_(?P<cluster>\d+x\d+)_(?P<rest>\w{1,200})$"
 )
 _HEAD_DIM = LazyPattern(
     r"hd(?:im)?_?(\d{2,3})|kernel_traits<(\d{2,3})|_h(?:qk)?(\d{2,3})(?:_|$)|_d(\d{2,3})(?:_|$)"
-    r"|attend_\w*ker<(\d{2,3})\b|attn_\w*template<(\d{2,3})\b"
+    r"|attend_\w{0,80}ker<(\d{2,3})\b|attn_\w{0,80}template<(\d{2,3})\b"
 )
 _ATTENTION_PARTS = (
     "splitkv_combine", "bwd_combined", "combine", "splitkv", "lean_reduction", "dot_do_o", "convert_dq", "preprocess",

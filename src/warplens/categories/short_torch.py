@@ -14,19 +14,21 @@ from warplens_run.base import bounded
 # How the functor is spelled, tried in turn; the group is what it computes.
 _FUNCTORS = (
     LazyPattern(r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)"),
-    LazyPattern(r"native::xpu::(\w+?)(?:Scalar)?Func(?:tor)?(?![A-Za-z])"),
-    LazyPattern(r"(?:binary_internal::)(\w+?)Functor"),
-    LazyPattern(r"(Compare\w*?|Bitwise\w+?|Logical\w+?|[A-Z][a-z]+?|LeakyRelu|Lerp)Functor(?![A-Za-z])"),
-    LazyPattern(r"(\w+?)CUDAKernelImpl"),
-    LazyPattern(r"(?:native::|templates::|^)launch_(\w+?)(?:_scalar|_kernel)?\("),
-    LazyPattern(r"(?<![a-z_])(\w+?)_cuda_out"),
-    LazyPattern(r"(?<![A-Za-z_])(?!gpu_|elementwise|vectorized|unrolled)(\w+?)(?:_cuda)?_kernel(?![a-z])"),
+    LazyPattern(r"native::xpu::(\w{1,80}?)(?:Scalar)?Func(?:tor)?(?![A-Za-z])"),
+    LazyPattern(r"(?:binary_internal::)(\w{1,80}?)Functor"),
+    LazyPattern(
+        r"(Compare\w{0,60}?|Bitwise\w{1,60}?|Logical\w{1,60}?|[A-Z][a-z]{1,60}?|LeakyRelu|Lerp)Functor(?![A-Za-z])"
+    ),
+    LazyPattern(r"(?<!\w)(\w{1,80}?)CUDAKernelImpl"),
+    LazyPattern(r"(?:native::|templates::|^)launch_(\w{1,80}?)(?:_scalar|_kernel)?\("),
+    LazyPattern(r"(?<![a-z_])(\w{1,80}?)_cuda_out"),
+    LazyPattern(r"(?<![A-Za-z_])(?!gpu_|elementwise|vectorized|unrolled)(\w{1,80}?)(?:_cuda)?_kernel(?![a-z])"),
     LazyPattern(r"native::(\w+)\("),
 )
 _CAMEL = LazyPattern(r"(?<=[a-z0-9])(?=[A-Z])")
 _WRAPPERS = ("Binary", "AUnary", "BUnary", "Unary")
 _WIDTH = LazyPattern(r"vectorized_?(?:templated_)?elementwise_?kernel<(\d+)")
-_TYPED_COPY = LazyPattern(r"(bfloat16|float16|float8\w*?)_copy_kernel_cuda.*?lambda\(([\w:]+)\)")
+_TYPED_COPY = LazyPattern(r"(bfloat16|float16|float8\w{0,20}?)_copy_kernel_cuda.{0,400}?lambda\(([\w:]{1,80})\)")
 _COPY_TYPES = {
     "bfloat16": "bf16",
     "float16": "f16",
@@ -103,12 +105,12 @@ def short_foreach(name: KernelName) -> str:
 # Op names of several words; anything else in an Inductor name is one word.
 _OPS = LazyPattern(
     r"_?log_softmax_backward_data|_?softmax_backward_data|_?log_softmax|_?softmax|prepare_softmax_online"
-    r"|native_layer_norm_backward|native_layer_norm|native_group_norm(?:_backward)?|_?native_batch_norm_legit\w*?"
+    r"|native_layer_norm_backward|native_layer_norm|native_group_norm(?:_backward)?|_?native_batch_norm_legit"
     r"|native_batch_norm_backward|_?fused_rms_norm(?:_backward)?|native_dropout_backward|native_dropout"
     r"|embedding_dense_backward|nll_loss_(?:forward|backward)|threshold_backward|tanh_backward|gelu_backward"
     r"|silu_backward|sigmoid_backward|constant_pad_nd|index_(?:put|select|add)|slice_(?:scatter|backward)"
-    r"|select_(?:scatter|backward)|max_pool2d\w*?_with_indices(?:_backward)?|avg_pool2d|scalar_tensor|new_zeros"
-    r"|zeros_like|ones_like|full_like|_?unsafe_view|_?to_copy|masked_fill|scaled_dot_product\w*?_attention"
+    r"|select_(?:scatter|backward)|max_pool2d\w{0,20}?_with_indices(?:_backward)?|avg_pool2d|scalar_tensor|new_zeros"
+    r"|zeros_like|ones_like|full_like|_?unsafe_view|_?to_copy|masked_fill|scaled_dot_product\w{0,40}?_attention"
     r"|convert_element_type|moe_forward|[a-z0-9]+"
 )
 _NOISE = frozenset(
@@ -141,7 +143,9 @@ def _shorten(op: str) -> str:
     return op.strip("_").removeprefix("native_").replace("_backward", "_bwd").replace("_forward", "")
 
 
-_SOFTMAX_LOG2 = LazyPattern(r"softmax_warp_(?:forward|backward)<[^,]+, [^,]+, [^,]+, (\d+), (true|false)")
+_SOFTMAX_LOG2 = LazyPattern(
+    r"softmax_warp_(?:forward|backward)<[^,]{1,200}, [^,]{1,200}, [^,]{1,200}, (\d+), (true|false)"
+)
 
 
 def short_softmax(name: KernelName) -> str:
@@ -155,7 +159,7 @@ def short_softmax(name: KernelName) -> str:
     return join("log_softmax" if is_log else "softmax", direction, masked, dtype, size)
 
 
-_CAT = LazyPattern(r"catarraybatchedcopy(\w*)<.*?opaquetype<(\d+)u?>, unsigned int, (\d+)")
+_CAT = LazyPattern(r"catarraybatchedcopy(\w{0,80})<.{0,400}?opaquetype<(\d+)u?>, unsigned int, (\d+)")
 
 
 def short_cat(name: KernelName) -> str:

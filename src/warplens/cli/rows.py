@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from warplens.model.table import Table
 
 
-VALID_COLUMNS = re.compile(r"; valid columns: \[.*?\]\s*", re.DOTALL)
+VALID_COLUMNS = re.compile(r"; valid columns: \[(?:(?!; valid columns: ).)*?\]\s*", re.DOTALL)
 
 
 def print_rows(table: Table, args: argparse.Namespace, *, keep: Sequence[str] = (), title: bool = True) -> None:

@@ -26,7 +26,7 @@ from warplens.costs.tensors import Call, Tensor
 
 PREFIX: Final = "triton_"
 OF_PROGRAM: Final = re.compile(r"(?P<kernel>[A-Za-z_]\w{0,200})_\d{1,9}", re.ASCII)
-GATES: Final = re.compile(r"mul.*(?:silu|sigmoid)|gelu.*mul")
+GATES: Final = re.compile(r"mul.{0,200}(?:silu|sigmoid)|gelu.{0,200}mul")
 """An activation of one tensor times another: with two tensors of one size, the first is the result as well."""
 LOOKUPS: Final = re.compile(r"embedding|index|gather|scatter")
 APPROXIMATE: Final = "each recorded tensor is counted once"

@@ -134,7 +134,7 @@ def spelled_unit(name: str) -> str:
     >>> spelled_unit("cpu_time (ns)"), spelled_unit("tokens")
     ('cpu_time_ns', 'tokens')
     """
-    return re.sub(r" *\((\w+)\)$", r"_\1", name)
+    return re.sub(r"(?<! ) *\((\w+)\)$", r"_\1", name)
 
 
 def _sums(nodes: list[int], values: Floats, size: int) -> Floats:

@@ -64,8 +64,10 @@ INVARIANTS: Final = (
     Invariant(ANY, r"slot_mapping", "each once", "key_cache|k_cache|kcache", "two"),
     # indices
     Invariant(r"embedding|_embedding_bag(_forward_only)?", r"indices", "below", "weight", 0),
-    Invariant(r"embedding_dense_backward|_embedding_bag_\w*backward", r"(maximum_)?indices", "below", "num_weights"),
-    Invariant(r"_embedding_bag_\w*backward", r"offset2bag", "below", "grad", 0),
+    Invariant(
+        r"embedding_dense_backward|_embedding_bag_\w{0,60}backward", r"(maximum_)?indices", "below", "num_weights"
+    ),
+    Invariant(r"_embedding_bag_\w{0,60}backward", r"offset2bag", "below", "grad", 0),
     Invariant(r"embedding_renorm_?", r"indices", "below", "self", 0),
     Invariant(INDEXED, r"index", "below", "self", "dim"),
     Invariant(GATHERED, r"index", "chosen", "self", "dim"),

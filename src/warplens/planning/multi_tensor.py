@@ -24,11 +24,11 @@ MOST_TENSORS: Final = {
     "FusedOptimizerTensorListMetadata": (110, 64, 48, 36, 30),
 }
 TABLE: Final = re.compile(
-    r"multi_tensor_apply_kernel<.*?(?P<table>(?:FusedOptimizer)?TensorList(?:ScalarList)?Metadata)<"
+    r"multi_tensor_apply_kernel<.{0,1000}?(?P<table>(?:FusedOptimizer)?TensorList(?:ScalarList)?Metadata)<"
     r"(?:[\w:]{1,40}, )?(?P<lists>[1-5])>"
 )
 ELEMENTS: Final = re.compile(
-    r"multi_tensor_apply_kernel<.*?Functor<(?P<first>[\w:]{1,40})(?:, (?P<second>[A-Za-z][\w:]{1,40}))?[,>]"
+    r"multi_tensor_apply_kernel<.{0,1000}?Functor<(?P<first>[\w:]{1,40})(?:, (?P<second>[A-Za-z][\w:]{1,40}))?[,>]"
 )
 """The element type, and that of what is copied from."""
 

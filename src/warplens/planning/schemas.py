@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Final
 
 HEAD: Final = re.compile(r"(?P<name>[A-Za-z_]\w*::\w+)(?:\.(?P<overload>\w+))?\(")
-ALIAS: Final = re.compile(r"\((?P<marks>[a-z|*]+!?(?:\s*->\s*[^)]*)?)\)")
+ALIAS: Final = re.compile(r"\((?P<marks>[a-z|*]+!?(?:\s*->[^()]*)?)\)")
 SIZE: Final = re.compile(r"\[\d+\]")
 
 

@@ -55,7 +55,7 @@ def parameters(text: str, kernel: str) -> list[str]:
     >>> parameters("@triton.jit\\ndef f(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):\\n", "f")
     ['in_ptr0', 'out_ptr0', 'xnumel', 'XBLOCK']
     """
-    match = re.search(rf"def {re.escape(kernel)}\((.*?)\)\s*:", text, re.DOTALL)
+    match = re.search(rf"def {re.escape(kernel)}\(((?:(?!\bdef ).)*?)\)\s*:", text, re.DOTALL)
     return [part.split(":")[0].strip() for part in match[1].split(",")] if match else []
 
 

@@ -12,7 +12,7 @@ from warplens_run.formats.replay_plan import DTYPES, Argument
 
 NONE: Final = Argument("none")
 WHOLE: Final = re.compile(r"-?\d{1,19}")
-NUMBER: Final = re.compile(r"-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|-?inf|nan", re.IGNORECASE)
+NUMBER: Final = re.compile(r"-?(\d+(?:\.\d*)?|\.\d+)(e[-+]?\d+)?|-?inf|nan", re.IGNORECASE)
 BOOLS: Final = {"true": True, "false": False}
 LAYOUTS: Final = {"0": "strided"}
 MEMORY_FORMATS: Final = {

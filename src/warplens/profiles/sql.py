@@ -14,7 +14,7 @@ from warplens.profiles.unknown_table import unknown_table
 from warplens_run.base.errors import UsageError
 
 FrameMaker = Callable[[], pl.DataFrame]
-MISSING_TABLE = re.compile(r"relation '(.+)' was not found")
+MISSING_TABLE = re.compile(r"relation '(.{1,1000})' was not found")
 """How Polars reports a table that it does not know."""
 ERRORS = (pl.exceptions.PolarsError, TypeError, ValueError)
 

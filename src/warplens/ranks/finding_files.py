@@ -20,7 +20,7 @@ ENDINGS: Final = (
 )
 RANK: Final = re.compile(r"(?:rank|worker|gpu|device|local_rank|node\d+_rank)[-_ ]?(\d{1,6})(?!\d)", re.IGNORECASE)
 NUMBER: Final = re.compile(r"(?<!\d)(\d{1,6})(?!\d)")
-PATTERN: Final = re.compile(r"[*?]|\[[^\]]+\]")
+PATTERN: Final = re.compile(r"[*?]|\[[^\]]{1,200}\]")
 HANDLER: Final = re.compile(r"(?P<host>.+)_(?P<process>\d+)\.\d+\.pt\.trace\.json(?:\.gz)?")
 """What PyTorch's handler for TensorBoard calls its files: host, process, time."""
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 _HEAD = re.compile(
-    r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<severity>remark|warning|error|note): (?P<text>.*)"
+    r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<severity>remark|warning|error|note): (?P<text>.*)",
+    re.DOTALL,
 )
-_UNPLACED = re.compile(r"(?:<unknown>:0|loc\(.*\)): (?P<severity>remark|warning|error): (?P<text>.*)")
+_UNPLACED = re.compile(r"(?:<unknown>:0|loc\(.*\)): (?P<severity>remark|warning|error): (?P<text>.*)", re.DOTALL)
 _CARET = re.compile(r"\s*\^\s*")
 
 

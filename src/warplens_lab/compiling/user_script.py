@@ -25,7 +25,8 @@ from warplens_run.base.own_code import FOLDERS
 INSTALLED: Final = ("site-packages", "dist-packages")
 NOT_THE_USERS: Final = (str(Path(sysconfig.get_path("stdlib")).resolve()), *FOLDERS)
 _PROGRAM: Final = re.compile(r"program \([\d, ]+\): ")
-_NUMBERS: Final = re.compile(r"\[[-+\d.,\s\[\]einfaTrulsFN]{40,}\]")
+_NUMBERS: Final = re.compile(r"\[[-+\d.,\s\[\]einfaTrulsFN]{40,}")
+SHORTEST_ARRAY: Final = 40
 MOST_OF_STATEMENT: Final = 160
 ON_CPU: Final = "; tensors are on the CPU here"
 
@@ -147,10 +148,16 @@ def _statement(place: tuple[Path, int]) -> str:
     return text if len(text) <= MOST_OF_STATEMENT else text[: MOST_OF_STATEMENT - 1] + "…"
 
 
+def _elided(numbers: re.Match[str]) -> str:
+    """All up to the last bracket that closes: a pattern that looked for it would do so from every one that opens."""
+    end = numbers[0].rfind("]")
+    return "[…]" + numbers[0][end + 1 :] if end > SHORTEST_ARRAY else numbers[0]
+
+
 def _short(text: str) -> str:
     """Without the numbers of arrays.
 
     >>> _short("cannot convert array([-1.2786368 ,  3.0196745 ,  0.507987  , -2.465718  , -0.9952828]) to tensor")
     'cannot convert array([…]) to tensor'
     """
-    return _NUMBERS.sub("[…]", text)
+    return _NUMBERS.sub(_elided, text)

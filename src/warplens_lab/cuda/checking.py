@@ -98,7 +98,7 @@ def _is_plain(argument: str, source: CudaSource, constants: Constants) -> bool:
     if number(argument, constants) is not None or words <= _WORDS:
         return True
     outside = code_only(blanked(source.text, functions(source.text)))
-    own = re.findall(r"\b(?:struct|class|using|typedef [\w ]+)\s+(\w+)\s*[={;:]", outside)
+    own = re.findall(r"\b(?:struct|class|using|typedef [\w ]{1,200})\s+(\w+)\s*[={;:]", outside)
     return words - _WORDS <= set(own)
 
 

@@ -11,7 +11,9 @@ from typing import Any, Final
 from warplens_lab.cuda.text import without_comments
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n]+)$", re.MULTILINE)
-_CONSTANT = re.compile(r"\b(?:constexpr|const)\b[\w\s:]*?\b([A-Za-z_]\w*)\s*(?:=\s*([^;,{}]+)|\{([^{}]+)\})\s*[;,]")
+_CONSTANT = re.compile(
+    r"\b(?:constexpr|const)\b[\w\s:]{0,100}?\b([A-Za-z_]\w{0,100})\s{0,40}(?:=\s{0,40}([^;,{}]{1,1000})|\{([^{}]{1,1000})\})\s{0,40}[;,]"
+)
 _SUFFIX = re.compile(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]+\b")
 _DEEPEST: Final = 16
 _OPERATORS: Final[Mapping[type[ast.AST], Callable[[int, int], int]]] = {

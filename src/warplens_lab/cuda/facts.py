@@ -34,7 +34,7 @@ from warplens_lab.facts.resources import from_assembler_log
 
 DEFAULT_THREADS: Final = 256
 DEFAULT_WIDE: Final = (32, 8)
-_SHARED = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
+_SHARED = re.compile(r"(?<!\d)(\d{1,12})(?:\+\d{1,12})? bytes smem")
 _SIDES = re.compile(r"%tid\.([yz])")
 
 

@@ -23,14 +23,14 @@ from warplens_run.base.units import listed
 _FILLS: Final = frozenset({"shared store", "async copy", "tma copy"})
 _USES: Final = frozenset({"shared load", "product"})
 _OPERATIONS: Final = (
-    (r"cp\.async\.bulk\.(?:tensor\.)?[\w.]*global\.shared", "tma store"),
+    (r"cp\.async\.bulk\.(?:tensor\.)?[\w.]{0,80}global\.shared", "tma store"),
     (r"cp\.async\.bulk\.(?!commit|wait|prefetch)", "tma copy"),
     (r"cp\.async\.c[ag]\.", "async copy"),
     (r"(?:mma\.|wmma\.mma|wgmma\.mma_async|tcgen05\.mma)", "product"),
-    (r"(?:ldmatrix|ldu?\.(?:[\w:]+\.)*shared|wmma\.load\.[\w.]*shared)", "shared load"),
-    (r"(?:stmatrix|st\.(?:[\w:]+\.)*shared|wmma\.store\.[\w.]*shared)", "shared store"),
-    (r"ldu?\.(?!(?:[\w:]+\.)*(?:param|local|const))", "load"),
-    (r"(?:st\.(?!(?:[\w:]+\.)*(?:param|local))|red\.)", "store"),
+    (r"(?:ldmatrix|ldu?\.(?:[\w:]{1,40}\.){0,10}shared|wmma\.load\.[\w.]{0,80}shared)", "shared load"),
+    (r"(?:stmatrix|st\.(?:[\w:]{1,40}\.){0,10}shared|wmma\.store\.[\w.]{0,80}shared)", "shared store"),
+    (r"ldu?\.(?!(?:[\w:]{1,40}\.){0,10}(?:param|local|const))", "load"),
+    (r"(?:st\.(?!(?:[\w:]{1,40}\.){0,10}(?:param|local))|red\.)", "store"),
     (r"mbarrier\.(?:try|test)_wait", "wait"),
     (r"mbarrier\.(?:arrive|complete_tx)", "signal"),
 )
@@ -44,7 +44,7 @@ _THOSE: Final = {
     "takes turns": "those that take turns",
     "takes part": "the others",
 }
-_CUTLASS = re.compile(r"Kernel\w*?WarpSpecialized(?P<pattern>Pingpong|Cooperative)?")
+_CUTLASS = re.compile(r"Kernel\w{0,80}?WarpSpecialized(?P<pattern>Pingpong|Cooperative)?")
 _CUTLASS_SENTENCES: Final = {
     "Pingpong": "ping-pong: one group of warps loads tiles, two take turns: one multiplies while the other stores",
     "Cooperative": "producer/consumer: one group of warps loads tiles, two multiply the halves of each together",

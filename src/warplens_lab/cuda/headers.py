@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
 MOST_INCLUDES: Final = 500
 MISSING = re.compile(r'(?:cannot|could not) open source file "([^"]+)"')
 _STD: Final = "namespace std {}\n"
@@ -48,7 +48,7 @@ def stand_in(header: str, *, has_cuda_headers: bool) -> str | None:
     """The text to use for a header that was not found; None for one that nothing can stand in for."""
     if header in ("cstdint", "stdint.h"):
         return f"#pragma once\n{_INTEGERS}namespace std {{\n" + "".join(
-            f"using ::{name};\n" for name in re.findall(r"(\w+_t);", _INTEGERS)
+            f"using ::{name};\n" for name in re.findall(r"\b(\w{1,60}_t);", _INTEGERS)
         ) + "}\n"  # fmt: skip
     if header in _FOR_KERNELS and has_cuda_headers:
         return f"#pragma once\n#include <cuda/std/{header}>\nnamespace std {{ using namespace cuda::std; }}\n"

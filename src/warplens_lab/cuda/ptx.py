@@ -16,10 +16,10 @@ _LABEL = re.compile(r"^\s*([$\w.]+)\s*:(?!:)")
 _STATEMENT = re.compile(
     r"^(?:@(?P<negated>!?)(?P<guard>[%$\w@]+)\s+)?(?P<name>[a-z][\w.:]*)\s*(?P<rest>.*)$", re.DOTALL
 )
-_PARAMETER = re.compile(r"\.param\s+[^,()]*?([\w$]+)(?:\[\d+\])?\s*(?=[,)\n])")
+_PARAMETER = re.compile(r"\.param\s[^,()]{0,200}?(?<![\w$])([\w$]+)(?:\[\d+\])?\s*(?=[,)\n])")
 _SHARED = re.compile(r"\.shared\s+(?:\.align\s+\d+\s+)?\.\w+\s+([\w$]+)(?:\[(\d*)\])?")
 _THREADS = re.compile(r"^\.(maxntid|reqntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", re.MULTILINE)
-_LOCAL = re.compile(r"\.reg\s+\.\w+\s+([^;]+);")
+_LOCAL = re.compile(r"\.reg\s+\.\w+\s+([^;\s][^;]*);")
 _WORD = re.compile(r"[%$]?[A-Za-z_][\w$]*")
 _BRACKET = re.compile(r"^[ \t]*\{[^\n]+$", re.MULTILINE)
 BRANCHES: Final = ("bra", "brx")

@@ -60,7 +60,7 @@ def plain_name(compiled: str) -> str:
     """
     text = re.sub(r"_\d+$", "", compiled)
     if compiled.startswith("_Z"):
-        for match in re.finditer(r"(?=(?<!\d)(\d+)([A-Za-z_]\w*)$)", text):
+        for match in re.finditer(r"(?=(?<!\d)(\d{1,6})([A-Za-z_]\w{0,1000})$)", text):
             if int(match[1]) == len(match[2]):
                 return match[2]
     return compiled

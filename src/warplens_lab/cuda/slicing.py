@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 COMMENT = re.compile(r"//.*")
 _FUNCTION = re.compile(r"^(?:\.\w+\s+)*\.(entry|func)\b")
-_NAME = re.compile(r"\.(?:entry|func)\s*(?:\([^)]*\)\s*)?([\w$.]+)")
+_NAME = re.compile(r"\.(?:entry|func)\s*(?:\([^()]*\)\s*)?([\w$.]+)")
 _SECTION = re.compile(r"^//-+ +(\S+) +-+")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 

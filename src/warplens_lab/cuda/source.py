@@ -23,11 +23,13 @@ _ATTRIBUTES: Final = (
     "__attribute__",
     "__align__",
 )
-_NAME = re.compile(r"([A-Za-z_]\w*)\s*\($")
-_PARAMETER = re.compile(r"^(?P<type>.*?)(?P<name>[A-Za-z_]\w*)?\s*(?P<array>\[[^\]]*\])*\s*(?:=.*)?$", re.DOTALL)
+_NAME = re.compile(r"(?<!\w)([A-Za-z_]\w*)\s*\($")
+_PARAMETER = re.compile(
+    r"^(?P<type>.*?)(?P<name>(?<!\w)[A-Za-z_]\w*)? ?(?P<array>\[[^\[\]]*\]){0,8} ?(?:=.*)?$", re.DOTALL
+)
 _WHOLE = re.compile(r"\b(?:int|unsigned|signed|long|short|char|s?size_t|u?int\d+_t|bool|uint)\b")
-_LAUNCH = re.compile(r"([A-Za-z_][\w:]*)\s*(<(?!<)[^;{}]*?>)?\s*<<<")
-_SHARED = re.compile(r"__shared__\s+(?P<rest>[^;{}]*?);")
+_LAUNCH = re.compile(r"(?<!\w)([A-Za-z_][\w:]{0,400})\s{0,40}(<(?!<)[^;{}]{0,1000}?>)?\s{0,40}<<<")
+_SHARED = re.compile(r"__shared__\s(?P<rest>[^;{}]{0,1000}?);")
 _DIM3 = re.compile(r"^(?:dim3)?\s*[({](.*)[)}]$", re.DOTALL)
 
 
@@ -95,7 +97,7 @@ class CudaSource:
 
     def is_global(self, head: str) -> bool:
         """A macro of the file may stand for `__global__`."""
-        macros = re.findall(rf"^[ \t]*#[ \t]*define[ \t]+(\w+)[^\n]*{GLOBAL}", self.text, re.MULTILINE)
+        macros = re.findall(rf"^[ \t]*#[ \t]*define[ \t]+(\w+)\b[^\n]*{GLOBAL}", self.text, re.MULTILINE)
         return any(re.search(rf"\b{name}\b", head) for name in (GLOBAL, *macros))
 
     def named(self, name: str) -> CudaKernel | None:
@@ -139,7 +141,9 @@ class CudaSource:
     def _block(self, text: str, constants: Constants) -> tuple[int, ...]:
         inside = _DIM3.match(text)
         if inside is None and re.fullmatch(r"[A-Za-z_]\w*", text):
-            declared = re.search(rf"\bdim3\s+{text}\s*([({{][^;]*[)}}])\s*;", code_only(self.text))
+            declared = re.search(
+                rf"\bdim3\s+{text}\s{{0,40}}([({{][^;]{{0,400}}[)}}])\s{{0,40}};", code_only(self.text)
+            )
             inside = _DIM3.match(declared[1]) if declared else None
         parts = [number(part, constants) for part in (split_outside(inside[1]) if inside else [text])]
         known = [part for part in parts if part]
@@ -156,9 +160,11 @@ class CudaSource:
         arrays: dict[str, tuple[int, ...]] = {}
         for match in _SHARED.finditer(body):
             for declared in split_outside(match["rest"]):
-                name = re.search(r"([A-Za-z_]\w*)\s*((?:\[[^\]]+\]\s*)+)(?:=.*)?$", declared)
+                name = re.search(
+                    r"(?<!\w)([A-Za-z_]\w*)\s*((?:\[[^\]]{1,200}\]\s*){1,8})(?:=.*)?$", declared, re.DOTALL
+                )
                 if name:
-                    sides = [number(side, constants) for side in re.findall(r"\[([^\]]+)\]", name[2])]
+                    sides = [number(side, constants) for side in re.findall(r"\[([^\]]{1,200})\]", name[2])]
                     if all(sides):
                         arrays[name[1]] = tuple(side for side in sides if side)
         return arrays
@@ -188,5 +194,5 @@ def _parameter(text: str) -> CudaParameter:
     match = _PARAMETER.match(plain)
     if match is None or not match["type"].strip():
         return CudaParameter(plain, "")
-    kind = re.sub(r"\s*([*&])\s*", r"\1", match["type"].strip()) + (match["array"] or "")
+    kind = re.sub(r"(?<!\s)\s*([*&])\s*", r"\1", match["type"].strip()) + (match["array"] or "")
     return CudaParameter(kind, match["name"] or "")

@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Final
 
 _HIDDEN = re.compile(
-    r'//[^\n]*|/\*.*?\*/|R"(?P<raw>\w*)\(.*?\)(?P=raw)"|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)\'', re.DOTALL
+    r'//[^\n]*|/\*.*?(?:\*/|\Z)|R"(?P<raw>\w{0,16})\((?:.*?\)(?P=raw)"|.*\Z)|"(?:[^"\\\n]|\\.)*(?:"|(?=\n)|\Z)|\'(?:[^\'\\\n]|\\.)\'',
+    re.DOTALL,
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE | re.DOTALL)
 _PAIRS: Final = {"(": ")", "[": "]", "{": "}", "<": ">"}

@@ -55,7 +55,7 @@ _NVIDIA: Final = (
 
 _AMD: Final = (
     ("matrix", r"v_(s?mfmac?|wmma)"),
-    ("async_copy", r"(buffer|global)_load_\w+.*\blds\b|global_load_lds|buffer_load_\w+_lds"),
+    ("async_copy", r"(buffer|global)_load_\w.*\blds\b|global_load_lds|buffer_load_\w+_lds"),
     ("atomic", r"(global|buffer|flat|ds)_(\w+_)?atomic|ds_add"),
     ("local", r"scratch_|v_accvgpr_spill"),
     ("global_load", r"(global|buffer|flat)_load"),

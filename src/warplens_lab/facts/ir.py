@@ -11,11 +11,11 @@ from typing import Final
 from warplens_lab.facts.locations import Frames, Locations, users_place
 from warplens_lab.facts.records import SourcePlace
 
-_OPERATION = re.compile(r'^\s*(?:(?P<results>%[^=]*?) = )?"?(?P<name>[a-z_]\w*\.[\w.]+)"?(?P<rest>.*)$')
+_OPERATION = re.compile(r'^\s*(?:(?P<results>%[^=]*?) = )?"?(?P<name>[a-z_]\w*\.[\w.]+)"?(?P<rest>.*)')
 _VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
 _RESULT = re.compile(r"(%[\w$.-]+)(?::(\d+))?")
 _LOC = re.compile(r"\sloc\((?P<loc>(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*)\)\s*$")
-_ARGUMENT = re.compile(r"%([\w$.-]+): (!?[\w.]+(?:<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)?)(?: \{([^}]*)\})?")
+_ARGUMENT = re.compile(r"%([\w$.-]+): (!?[\w.]+(?:<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)?)(?: \{([^}%]*)\})?")
 _LAYOUT = re.compile(r"^(#\w+) = (#?(?!loc)\w.*|#.*)$")
 _BINDING = re.compile(r"(%[\w$.-]+) = (%[\w$.-]+(?:#\d+)?)")
 _BLOCK_ARGUMENT = re.compile(r"(%[\w$.-]+): ")

@@ -10,7 +10,7 @@ from warplens_lab.facts.locations import Frames
 from warplens_lab.facts.records import SourcePlace
 
 _NODE = re.compile(r"^(!\d+) = (?:distinct )?!(DI\w+)\((.*)\)\s*$")
-_FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|[^,]*)')
+_FIELD = re.compile(r'(?<!\w)(\w+): ("(?:[^"\\]|\\.)*"|[^,]*)')
 _MARK = re.compile(r"!dbg (!\d+)")
 _DEEPEST: Final = 64
 

@@ -19,8 +19,8 @@ _LIBRARY: Final = re.compile(
 _DEFINITION = re.compile(r"^(#loc\d*) = loc\((.*)\)\s*$")
 _FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 _NAMED = re.compile(r'"(?:[^"\\]|\\.)*"\((.*)\)', re.DOTALL)
-_CALL = re.compile(r"callsite\((.*) at (#loc\d*|.*)\)", re.DOTALL)
-_FUSED = re.compile(r"fused(?:<.*>)?\[(.*)\]", re.DOTALL)
+_CALL = re.compile(r"callsite\((?=.*\)\Z)(.*) at (#loc\d*|.*)\)", re.DOTALL)
+_FUSED = re.compile(r"fused(?=.*\]\Z)(?:<.*>)?\[(.*)\]", re.DOTALL)
 _DEEPEST: Final = 64
 
 

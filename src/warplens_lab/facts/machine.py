@@ -29,7 +29,7 @@ class Instruction:
 
 
 _SASS_LINE = re.compile(r'//## File "([^"]*)", line (\d+)( inlined at "[^"]*", line \d+)?')
-_SASS_CODE = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?P<when>@!?U?P\w+\s+)?(?P<name>[A-Z][\w.]*)(?P<rest>.*?);?\s*$")
+_SASS_CODE = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?P<when>@!?U?P\w+\s+)?(?P<name>[A-Z][\w.]*)(?P<rest>.*)")
 _SASS_JUMP = re.compile(r"`\((\.L\w+)\)")
 _LABEL = re.compile(r"^\s*([.$\w]+):")
 
@@ -49,7 +49,8 @@ def read_sass(text: str) -> list[Instruction]:
             jump = _SASS_JUMP.search(match["rest"])
             name, label = match["name"], jump[1] if jump else ""
             ends = _ends(match)
-            items.append(Instruction(name, match["rest"].strip(), frames, False, label, ends, position))
+            operands = match["rest"].rstrip().removesuffix(";").strip()
+            items.append(Instruction(name, operands, frames, False, label, ends, position))
         elif match := _LABEL.match(line):
             items.append(match[1])
     return _with_loops(_without_padding(items))
@@ -72,7 +73,7 @@ def _without_padding(items: list[Instruction | str]) -> list[Instruction | str]:
 
 _PTX_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
-_PTX_CODE = re.compile(r"^\s+(?:@!?%?\w+\s+)?([a-z][\w.:]*)(.*)$")
+_PTX_CODE = re.compile(r"^\s+(?:@!?%?\w+\s+)?([a-z][\w.:]*)(.*)")
 
 
 def read_ptx(text: str) -> list[Instruction]:
@@ -80,10 +81,10 @@ def read_ptx(text: str) -> list[Instruction]:
     return [item for item in _assembly(text, _PTX_CODE) if isinstance(item, Instruction)]
 
 
-_AMD_CODE = re.compile(r"^\s+((?:v|s|ds|global|buffer|flat|scratch)_\w+)(.*)$")
+_AMD_CODE = re.compile(r"^\s+((?:v|s|ds|global|buffer|flat|scratch)_\w+)(.*)")
 _AMD_JUMP = re.compile(r"^\s*(\.L\w+)")
 _AMD_BLOCK = re.compile(r"^(?:\.LBB\w+:|; %bb\.\d+:)", re.MULTILINE)
-_AMD_LOOP = re.compile(r";.*(?:in Loop:|Loop Header|Parent Loop)")
+_AMD_LOOP = re.compile(r"^[^;]*;.*(?:in Loop:|Loop Header|Parent Loop)")
 
 
 def read_amdgcn(text: str) -> list[Instruction]:
@@ -143,7 +144,7 @@ def _files(lines: Iterable[str]) -> Mapping[str, str]:
     return {m[1]: f"{m[2].rstrip('/')}/{m[3]}" if m[3] else m[2] for m in matches if m}
 
 
-_AMD_CALLER = re.compile(r"(\S+?):(\d+):(\d+)")
+_AMD_CALLER = re.compile(r"(?<!\S)(\S+?):(\d+):(\d+)")
 
 
 def _frames(match: re.Match[str], files: Mapping[str, str], callers: dict[SourcePlace, Frames], line: str) -> Frames:

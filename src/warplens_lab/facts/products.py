@@ -15,13 +15,13 @@ from warplens_lab.facts.records import Dot, KernelLoop, LoopSchedule, ScheduleSt
 from warplens_lab.layouts.types import TensorType, parse_type
 
 _PTX_MATRIX: Final = (
-    ("wgmma", re.compile(r"wgmma\.mma_async\.(?:\w+\.)*?(m\d+n\d+k\d+)")),
-    ("tcgen05.mma", re.compile(r"tcgen05\.mma\.(?:[\w:]+\.)*?(kind::\w+)")),
-    ("mma.sync", re.compile(r"mma\.(?:sp\.)?sync\.(?:\w+\.)*?(m\d+n\d+k\d+)")),
+    ("wgmma", re.compile(r"wgmma\.mma_async\.(?:\w{1,40}\.){0,10}?(m\d+n\d+k\d+)")),
+    ("tcgen05.mma", re.compile(r"tcgen05\.mma\.(?:[\w:]{1,40}\.){0,10}?(kind::\w+)")),
+    ("mma.sync", re.compile(r"mma\.(?:sp\.)?sync\.(?:\w{1,40}\.){0,10}?(m\d+n\d+k\d+)")),
 )
 _AMD_MATRIX: Final = (
-    ("v_mfma", re.compile(r"v_s?mfma\w*?_(\d+x\d+x\d+)")),
-    ("v_wmma", re.compile(r"v_wmma\w*?_(\d+x\d+x\d+)")),
+    ("v_mfma", re.compile(r"v_s?mfma\w{0,40}?_(\d+x\d+x\d+)")),
+    ("v_wmma", re.compile(r"v_wmma\w{0,40}?_(\d+x\d+x\d+)")),
 )
 DOTS: Final = ("tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled")
 _PRECISION = re.compile(r"inputPrecision = (\w+)")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_SPILLS = re.compile(r"(?<!\d)(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _REGISTER_BYTES = 4
 
@@ -35,7 +35,7 @@ def from_amdgcn(text: str) -> Resources:
     """Spilled registers are counted there; a register of a thread is four bytes."""
 
     def number(name: str) -> int:
-        match = re.search(rf"^[;\s]*\.?{name}:\s*(\d+)", text, re.MULTILINE)
+        match = re.search(rf"^[; \t]*\.?{name}:\s*(\d+)", text, re.MULTILINE)
         return int(match[1]) if match else 0
 
     spilled = number("vgpr_spill_count") * _REGISTER_BYTES

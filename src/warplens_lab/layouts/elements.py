@@ -32,9 +32,7 @@ _BITS: Final = {
     "float8": 8,
     "i1": 8,
 }
-_SIZED: Final = re.compile(
-    r"(?:u?int|[su]?i|fp|float|f|bf|tf|float_e\dm\d\w*|f8E\dM\d\w*|float8_e\dm\d\w*)(\d*)(?:_t)?"
-)
+_SIZED: Final = re.compile(r"(?:u?int|[su]?i|fp|float|f|bf|tf)(\d*)(?:_t)?")
 _VECTOR: Final = re.compile(r"(?P<base>u?char|u?short|u?int|u?long|float|double)(?P<count>[234])")
 _SCALAR_BITS: Final = {"char": 8, "short": 16, "int": 32, "long": 64, "float": 32, "double": 64}
 EXAMPLES: Final = "f32, bf16, float, half, fp8, int8, float4"

@@ -46,7 +46,7 @@ def is_index(text: str) -> bool:
     >>> is_index("tile[lane][0]"), is_index("column"), is_index("blocked([1], [32], [4], [0])")
     (True, False, False)
     """
-    return bool(re.fullmatch(r"&?\w*\s*(?:\[[^\[\]]*(?:\[[^\[\]]*\])*[^\[\]]*\]\s*)+;?", text.strip()))
+    return bool(re.fullmatch(r"&?\w*\s*(?:\[[^\[\]]*(?:(?:\[[^\[\]]*\])+[^\[\]]*)?\]\s*)+;?", text.strip()))
 
 
 def index_access(

@@ -29,7 +29,7 @@ _ENTRY: Final = re.compile(
     r"(?:- )?(?P<name>\w+)(?:=(?P<bit>\d{1,9}) -> \((?P<to>\d{1,9}(?:, ?\d{1,9})*)\)| is a size 1 dimension)(?: |$)"
 )
 _OUTPUTS: Final = re.compile(r"where out dims are: \[(?P<dims>.*)\]")
-_OUTPUT: Final = re.compile(r"(?P<name>\w+) \(size (?P<size>\d{1,9})\)(?:, |$)")
+_OUTPUT: Final = re.compile(r"(?<!\w)(?P<name>\w+) \(size (?P<size>\d{1,9})\)(?:, |$)")
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ def _nvmma(layout: Attribute, shape: Vector, element_bits: int) -> Offsets:
     return offsets
 
 
-_PAIR = re.compile(r"\[?\s*(\d+)\s*(?::\+|,)\s*(\d+)\s*\]?")
+_PAIR = re.compile(r"(?<!\d)(\d+)\s*(?::\+|,)\s*(\d+)")
 
 
 def _padded(layout: Attribute, shape: Vector) -> Offsets:

@@ -45,7 +45,7 @@ FORMS = (
     "of CUDA C++ (float[32][33])"
 )
 _ARRAY = re.compile(
-    r"(?:__shared__\s+)?(?:alignas\(\d+\)\s+)?(?P<type>[\w:]+(?:\s+(?:char|short|int|long))*)\s*(?P<name>\w+)?\s*"
+    r"(?:__shared__\s+)?(?:alignas\(\d+\)\s+)?(?P<type>[\w:]+(?:\s+(?:char|short|int|long))*)\s*(?:(?P<name>(?<![\w:])\w+)\s*)?"
     r"(?P<dims>(?:\[[^\[\]]*\]\s*)+);?"
 )
 _SHAPED = re.compile(r"(?P<shape>\d+(?:x\d+)*)(?:x(?P<element>[A-Za-z_]\w*))?\s+(?P<layout>\D.*)", re.DOTALL)

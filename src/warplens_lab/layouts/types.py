@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_TENSOR = re.compile(r"(?:tensor|memdesc)?<((?:\d+x)*)(!tt\.ptr<[^<>]*>|[\w.]+)((?:, .*)?)>$", re.DOTALL)
+_TENSOR = re.compile(r"(?:tensor|memdesc)?<((?:\d+x)*)(?!\d+x)(!tt\.ptr<[^<>]*>|[\w.]+)((?:, .*)?)>$", re.DOTALL)
 _SHAPE = re.compile(r"\d+(x\d+)*")
 _BITS: Final = {"index": 64, "i1": 8}
 """A truth value takes a byte in memory."""

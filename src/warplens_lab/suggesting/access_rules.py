@@ -10,7 +10,7 @@ from warplens_lab.suggesting.counterfactual import Change
 from warplens_lab.suggesting.records import Draft, Situation
 from warplens_lab.suggesting.thresholds import THRESHOLDS
 
-_VECTOR = re.compile(r"vec = (\d+).*origin vec = (\d+)")
+_VECTOR = re.compile(r"^(?:(?!vec = ).)*vec = (\d+)(?!\d).*origin vec = (\d+)")
 _MOST_ARGUMENTS = 6
 """Omitting each of them costs one more compilation."""
 

@@ -36,7 +36,7 @@ _BYTES_PER = {
     **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", start=1)},
 }
 # Eighteen digits are enough; an endless run of them is refused before it is multiplied.
-_QUANTITY = re.compile(r"\s*(\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})\s*([a-zµ]*)\s*")
+_QUANTITY = re.compile(r"\s*(\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})\s*([a-zµ]*)(?<!\s)\s*")
 
 
 def format_ns(ns: float) -> str:

@@ -23,7 +23,7 @@ from warplens.model.trace import Device
 
 STALL: Final = "stalled_"
 FLOPS: Final = re.compile(r"flops(8|16|32|64)?")
-LAUNCH_METADATA: Final = re.compile(r"<(?P<what>grid|warps|stages):(?P<value>[^>]*)>")
+LAUNCH_METADATA: Final = re.compile(r"<(?P<what>grid|warps|stages):(?P<value>[^<>]*)>")
 """What launch metadata often appends to the names of kernels: `matmul_<grid:256>_<warps:4>_<stages:3>`."""
 SIZE: Final = re.compile(r"\d{1,10}")
 

@@ -29,21 +29,26 @@ MARKS: Final = (
     (WORKSPACE, LazyPattern(r".*\n.*CublasHandlePool")),
     (ZERO_GRAD, LazyPattern(r".*\nzero_grad$")),
     (RECOMPUTE, LazyPattern(r".*torch/utils/checkpoint\.py\n(?:recompute_fn|unpack_hook|backward)$")),
-    (OPTIMIZER, LazyPattern(r".*(?:torch/optim/|apex/optimizers/|bitsandbytes/optim/|deepspeed/.*optimizer|galore)")),
-    (OPTIMIZER, LazyPattern(r".*optim[^/]*\.py\nstep$")),
+    (
+        OPTIMIZER,
+        LazyPattern(r".*(?:torch/optim/|apex/optimizers/|bitsandbytes/optim/|deepspeed/.{0,400}optimizer|galore)"),
+    ),
+    (OPTIMIZER, LazyPattern(r".*optim[^/]{0,255}\.py\nstep$")),
     (BACKWARD, LazyPattern(r".*\n.*torch::autograd::(?:Engine|python::PythonEngine|generated|AccumulateGrad)")),
     (BACKWARD, LazyPattern(r".*torch/autograd/graph\.py\n_engine_run_backward$")),
     (BACKWARD, LazyPattern(r".*torch/autograd/__init__\.py\n(?:backward|grad)$")),
     (BACKWARD, LazyPattern(r".*torch/_tensor\.py\nbackward$")),
-    (CACHE, LazyPattern(r".*(?:cache_utils|kv_?cache|paged_cache|cache_engine)[^/]*\.py\n", re.IGNORECASE)),
-    (CACHE, LazyPattern(r".*\n_?(?:allocate|create|init|initialize)_\w*kv_cache\w*$")),
+    (CACHE, LazyPattern(r".*(?:cache_utils|kv_?cache|paged_cache|cache_engine)[^/]{0,200}\.py\n", re.IGNORECASE)),
+    (CACHE, LazyPattern(r".*\n_?(?:allocate|create|init|initialize)_\w{0,200}kv_cache\w{0,200}$")),
     (BUILD, LazyPattern(r".*torch/nn/modules/module\.py\n(?:_apply|to_empty|load_state_dict|_load_from_state_dict)$")),
     (BUILD, LazyPattern(r".*torch/nn/modules/\w+\.py\n(?:__init__|reset_parameters)$")),
     (BUILD, LazyPattern(r".*(?:torch/nn/parameter\.py|safetensors/\w+\.py)\n")),
     (BUILD, LazyPattern(r".*transformers/(?:modeling_utils|core_model_loading)\.py\n")),
     (FORWARD, LazyPattern(r".*torch/nn/modules/module\.py\n_(?:wrapped_)?call_impl$")),
 )  # fmt: skip
-CACHE_FILE: Final = LazyPattern(r"[^:]*(?:cache_utils|kv_?cache|paged_cache|cache_engine)[^/]*\.py:", re.IGNORECASE)
+CACHE_FILE: Final = LazyPattern(
+    r"[^:]*(?:cache_utils|kv_?cache|paged_cache|cache_engine)[^/]{0,200}\.py:", re.IGNORECASE
+)
 """A line of code of a cache of keys and values."""
 LOSS: Final = LazyPattern(r"cross_entropy|nll_loss|log_softmax|CrossEntropy|ForCausalLMLoss|fixed_cross_entropy")
 CPP: Final = LazyPattern(r"\?\?|.*\.(?:cpp|cxx|cc|c|h|hpp|hxx|inl|tcc|cu|cuh|hip|[oSs]|so[.\d]*)$|$")
@@ -53,10 +58,10 @@ FUNCTION_APPLY: Final = LazyPattern(r".*torch/autograd/function\.py\napply$")
 MODULE_CALL: Final = LazyPattern(r".*torch/nn/modules/module\.py\n_(?:wrapped_)?call_impl$")
 NODE: Final = LazyPattern(r"torch::autograd::generated::(\w+)::apply\b")
 OP: Final = LazyPattern(
-    r"at::_ops::(\w+?)(?:_(?:[A-Z]\w*|out|int|self|default|dim|dtype\w*|device))?::(?:call|redispatch)\b"
+    r"at::_ops::(?=\w+::(?:call|redispatch)\b)(\w+?)(?:_(?:[A-Z]\w*|out|int|self|default|dim|dtype\w*|device))?::(?:call|redispatch)\b"
 )
 """In the names of C++ functions: a node of the backward pass, and an op with the name of its overload."""
-INSTALLED: Final = LazyPattern(r".*/(?:site|dist)-packages/")
+INSTALLED: Final = LazyPattern(r"\A.*/(?:site|dist)-packages/")
 """What comes before the name of an installed package."""
 
 

@@ -99,7 +99,7 @@ PARAMS = {
 }
 TEXTS: Final = frozenset({"layout", "pass", "mask", "in", "out", "kernel", "way", "memory", "lengths"})
 """Parameters that are words or, like 3x3, several numbers."""
-PARAM: Final = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
+PARAM: Final = re.compile(r"(\w{1,40})=(.*?)(?= \w{1,40}=|$)", re.DOTALL)
 """One parameter of the text; its value may hold blanks."""
 MEANINGS = {
     "B": "batch", "M": "rows of the result", "N": "columns of the result", "K": "length of the inner sums",

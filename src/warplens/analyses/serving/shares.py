@@ -20,7 +20,7 @@ from warplens.passes.climb import climb
 CHOOSING_CALLERS: Final = re.compile(
     r"nn\.Module: (?:\w*Sampler|LogitsProcessor)(?:_\d+)?"
     r"|gpu_model_runner: sample"
-    r"|.*/(?:sampler|logits_processor)\.py\(\d+\): .*"
+    r"|(?=.*\Z).*/(?:sampler|logits_processor)\.py\(\d+\): .*"
     r"|.*\.py\(\d+\): (?:compute_logits|sample_tokens)"
 )
 """Modules, annotations and frames of engines that compute logits and choose tokens."""

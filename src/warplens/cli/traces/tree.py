@@ -43,7 +43,7 @@ DEFAULT = ("gpu_us", "percent", "count")
 DEFAULT_PERCENT = 1.0
 SAMPLES = "num_samples"
 NEEDS_GPU = ("util", "percent_of_roofline")
-THRESHOLD = re.compile(r"(?:(?P<metric>.+?) *>= *)?(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?) *%?")
+THRESHOLD = re.compile(r"(?:(?P<metric>.*[^ \n]|.) *>= *)?(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?) *%?")
 FORMATS = ("full", "file_function_line", "function_line", "file_function")
 
 

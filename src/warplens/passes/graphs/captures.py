@@ -19,7 +19,7 @@ BEGIN: Final = "StreamBeginCapture"
 END: Final = "StreamEndCapture"
 NODE_CALLS: Final = (
     # kind of GPU event: calls of CUDA's and HIP's runtime and driver that add such a node to a graph
-    ("kernel", re.compile(r"(?:cuda|cu|hip)\w*Launch\w*Kernel|hipLaunchByPtr")),
+    ("kernel", re.compile(r"(?:cuda|cu|hip)\w{0,80}Launch\w{0,80}Kernel|hipLaunchByPtr")),
     ("memcpy", re.compile(r"(?:cuda|cu|hip)Memcpy")),
     ("memset", re.compile(r"(?:cuda|cu|hip)Memset")),
 )

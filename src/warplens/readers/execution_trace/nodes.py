@@ -266,12 +266,12 @@ NESTED: Final = NodeLayout(
     msgspec.json.Decoder(ExecutionNode, strict=False),
     _nested_columns,
     re.compile(rb'\{\s*"id"\s*:\s*\d+\s*,\s*"name"'),
-    re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"ctrl_deps")', re.DOTALL),
+    re.compile(r'\A((?:(?!"name"\s*:\s*").)*"name"\s*:\s*")(.*?)("\s*,\s*"ctrl_deps")', re.DOTALL),
 )
 FLAT: Final = NodeLayout(
     _flat_file,
     msgspec.json.Decoder(FlatNode, strict=False),
     _flat_columns,
-    re.compile(rb'\{\s*"name"\s*:\s*"[^\n]{0,4096}?"\s*,\s*"id"'),
-    re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"id")', re.DOTALL),
+    re.compile(rb'\{\s*"name"\s*:\s*"(?:[^\n{]|\{(?!\s*"name")){0,4096}?"\s*,\s*"id"'),
+    re.compile(r'\A((?:(?!"name"\s*:\s*").)*"name"\s*:\s*")(.*?)("\s*,\s*"id")', re.DOTALL),
 )

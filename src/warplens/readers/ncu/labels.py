@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 _MAX_CHARS: Final = 400  # the longest metric names have half of that
-_METRIC: Final = re.compile(r"[A-Za-z_]\w*__[\w.]+")
-_LABEL_AND_METRIC: Final = re.compile(r".{1,200} \(([A-Za-z_]\w*__[\w.]+)\)")
+_METRIC: Final = re.compile(r"(?=\w+?__[\w.])[A-Za-z_][\w.]+")
+_LABEL_AND_METRIC: Final = re.compile(r".{1,200} \(((?=\w+?__[\w.])[A-Za-z_][\w.]+)\)")
 _STALL: Final = re.compile(r"(?:Stall (?P<reason>[A-Za-z/ ]{1,40})|Selected)")
 
 STALL_PER_ISSUE: Final = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"

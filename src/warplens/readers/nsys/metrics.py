@@ -23,7 +23,8 @@ SHOWN: Final = re.compile(
     r"|(?:PCIe|NVLink) [RT]X\b.*|GPC Clock Frequency)\Z",
     re.IGNORECASE,
 )
-NAME_AND_UNIT: Final = re.compile(r"\s*(?P<name>.{1,200}?)\s*(?:\[(?P<unit>[^\]]{0,40})\])?\s*", re.DOTALL)
+NAME_AND_UNIT: Final = re.compile(r"(?P<name>.{0,199}?\S)\s*\[(?P<unit>[^\]]{0,40})\]", re.DOTALL)
+LONGEST_NAME: Final = 200
 DEVICE_MASK: Final = 0xFF
 PERCENT: Final = "%"
 
@@ -64,10 +65,11 @@ def named(text: str) -> tuple[str, str]:
     >>> named("SMs Active [Throughput %]"), named("GPC Clock Frequency [MHz]"), named("Warps")
     (('SMs Active', '%'), ('GPC Clock Frequency', 'MHz'), ('Warps', ''))
     """
+    text = text.strip()
     match = NAME_AND_UNIT.fullmatch(text)
     if match is None:
-        return "", ""
-    words = (match["unit"] or "").split()
+        return (text, "") if len(text) <= LONGEST_NAME else ("", "")
+    words = match["unit"].split()
     return match["name"], words[-1] if words else ""
 
 

@@ -30,7 +30,7 @@ KINDS: Final = {
 OUTSIDE: Final = "(outside any scope)"
 GPU_LANE: Final = re.compile(r"GPU\b(?:\D*(?P<device>\d+)\D+?)??\s*Stream (?P<stream>\d{1,18})")
 GRAPH_LANE: Final = re.compile(r"Graph\b.*")
-LAUNCH_SHAPE: Final = re.compile(r"<grid:(?P<grid>[^>]*)>(?:.*?<warps:(?P<warps>\d{1,4})>)?", re.DOTALL)
+LAUNCH_SHAPE: Final = re.compile(r"<grid:(?P<grid>[^<>]*)>(?:.*?<warps:(?P<warps>\d{1,4})>)?", re.DOTALL)
 THREADS_PER_WARP: Final = 32
 Thread = tuple[ThreadId, ThreadId]
 

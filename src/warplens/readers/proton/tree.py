@@ -36,8 +36,8 @@ WORK: Final = re.compile(r"flops(?:8|16|32|64)?|bytes|num_(?:stalled_)?samples|s
 """Amounts: always added up, never negative."""
 NESTED: Final = frozenset({"cpu_time (ns)", CYCLES, "normalized_cycles"})
 """Read off a clock: what a node has includes what ran inside it."""
-HOW: Final = re.compile(r"(?P<name>.+?) *\((?P<how>inc|exc|pty)\)")
-UNIT: Final = re.compile(r"(?P<name>.+?) *\((?P<unit>[A-Za-z]+)\)")
+HOW: Final = re.compile(r"(?P<name>.*[^ \n]|.) *\((?P<how>inc|exc|pty)\)")
+UNIT: Final = re.compile(r"(?P<name>.*[^ \n]|.) *\((?P<unit>[A-Za-z]+)\)")
 METADATA: Final = re.compile(r"__proton_launch_metadata(?::.*)?|<metric>", re.DOTALL)
 CAPTURED: Final = "<captured_at>"
 OLD_FRAME: Final = re.compile(r"(?P<file>.+\.py):(?P<function>[^:@]+)@(?P<line>\d+)", re.DOTALL)

@@ -25,7 +25,8 @@ SILENT: Final = re.compile(
     r"|domain|partition-id|replica-id|.*-done|async-update"
 )
 """Opcodes that launch nothing by themselves."""
-NUMBERS: Final = re.compile(r"(?:_\d+)+$")
+NUMBERS: Final = re.compile(r"(?:\d+_)+")
+"""What XLA appends to a name, read backwards: so it is found at once, however many there are."""
 CONTAINERS: Final = frozenset(("call", "while", "conditional"))
 
 
@@ -176,4 +177,6 @@ def kernel_name(name: str) -> str:
 
 def family(name: str) -> str:
     """The name without its number: instructions with the same code have this in common."""
-    return NUMBERS.sub("", kernel_name(name))
+    plain = kernel_name(name)
+    numbers = NUMBERS.match(plain[::-1])
+    return plain[: len(plain) - numbers.end()] if numbers else plain

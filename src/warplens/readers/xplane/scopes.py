@@ -17,6 +17,8 @@ from typing import Final
 from warplens.model.kinds import BACKWARD
 from warplens.readers.xplane.hlo import HloOrigin
 
+MOST_CHARS: Final = 4_096
+"""Of an `op_name`: each transformation that is taken off costs the length of what is inside."""
 Path = tuple[tuple[str, str], ...]
 TRANSFORM: Final = re.compile(r"(?P<name>\w+)\((?P<inside>.*)\)", re.DOTALL)
 DERIVATIVES: Final = ("jvp", "transpose")
@@ -32,7 +34,7 @@ def callers_of(origin: HloOrigin) -> Path:
 @lru_cache(maxsize=4096)
 def path_of(op_name: str) -> Path:
     """The scopes and the primitive of an `op_name`; none where it is only an argument's name."""
-    parts = _parts(op_name)
+    parts = _parts(op_name[:MOST_CHARS])
     if len(parts) < 2:
         return ()
     has_primitive = TRANSFORM.fullmatch(parts[-1]) is None
@@ -57,10 +59,11 @@ def _parts(op_name: str) -> list[str]:
 
 def _without_derivatives(scope: str) -> tuple[str, bool]:
     """A scope without the transformations that differentiate it, and whether it is the backward pass."""
-    match = TRANSFORM.fullmatch(scope)
-    if match is None:
-        return scope, False
-    inside, is_backward = _without_derivatives(match["inside"])
-    if match["name"] in DERIVATIVES:
-        return inside, is_backward or match["name"] == "transpose"
-    return f"{match['name']}({inside})" if inside else "", is_backward
+    names = []
+    while (match := TRANSFORM.fullmatch(scope)) is not None:
+        names.append(match["name"])
+        scope = match["inside"]
+    for name in reversed(names):
+        if name not in DERIVATIVES:
+            scope = f"{name}({scope})" if scope else ""
+    return scope, "transpose" in names

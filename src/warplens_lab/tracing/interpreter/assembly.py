@@ -30,7 +30,7 @@ BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "min": np.fmin,
     "max": np.fmax,
 }
-_INSTRUCTION: Final = re.compile(r"\s*\{?\s*(\w+)((?:\.\w+)*)\s+\$0\s*,\s*([^;]+);\s*\}?\s*")
+_INSTRUCTION: Final = re.compile(r"\s*(?:\{\s*)?(\w+)((?:\.\w+)*)\s+\$0\s*,\s*([^;\s][^;]*);\s*(?:\}\s*)?")
 _SCALAR: Final = re.compile(r"\.(f32|f64)$")
 
 
