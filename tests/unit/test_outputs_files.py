@@ -219,11 +219,11 @@ def test_a_name_too_long_is_one_line(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(self: Path, target: Path) -> Path:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     (target,) = plan_outputs([f"{tmp_path}/new/x.json"], tables="csv", force=False)
-    monkeypatch.setattr(Path, "replace", interrupt)
+    monkeypatch.setattr(os, "link", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write(target, document())
     assert everything_under(tmp_path) == []

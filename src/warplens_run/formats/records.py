@@ -112,6 +112,8 @@ def _decode_scalar(kinds: list[Any], value: Any, where: str) -> Any:
             if isinstance(value, int) and not -bounded.INT64 <= value < bounded.INT64:
                 raise FormatError("a number beyond 64 bits", where=where)
             return _float(value) if kind is float else value
+    if int in kinds and isinstance(value, float) and abs(value) >= bounded.INT64:  # as such JSON is decoded
+        raise FormatError("a number beyond 64 bits", where=where)
     words = " or ".join(SCALARS[kind][0] for kind in kinds)
     raise FormatError(f"not {words}: {_short(value)}", where=where)
 
