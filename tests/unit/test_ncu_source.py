@@ -14,9 +14,11 @@ from support import ROOT
 from warplens.model.call_paths import CallPaths
 from warplens.model.trace import Meta
 from warplens.readers import registry
+from warplens.readers.ncu.counters import LaunchValues
 from warplens.readers.ncu.rows import MachineInstruction, ProfiledLaunch
 from warplens.readers.ncu.source_page import launches_of, read_source_page
 from warplens.readers.ncu.tables import instructions_table
+from warplens.readers.ncu.values import Cell
 from warplens_run.base.errors import FormatError
 
 FOLDER = ROOT / "samples" / "ncu"
@@ -250,3 +252,12 @@ def test_samples_by_reason_beyond_all_samples_have_no_share() -> None:
     )
     launch = ProfiledLaunch(0, 1, "k", "1", "1", 0, 7, "9.0", instructions=instructions)
     assert instructions_table([launch]).frame["stalled_percent"].to_list() == [75.0, None]
+
+
+def test_a_share_beyond_all_is_no_value_and_a_little_over_is_all() -> None:
+    names = ("gpu__dram_throughput", "sm__throughput", "gpu__compute_memory_throughput")
+    cells = (Cell("5242880", "%"), Cell("100.4", "%"), Cell("-3", "%"))
+    metrics = {f"{name}.avg.pct_of_peak_sustained_elapsed": cell for name, cell in zip(names, cells, strict=True)}
+    values = LaunchValues(decimal_comma=False)
+    assert values.of(ProfiledLaunch(0, 1, "k", "1", "1", 0, 7, "9.0", metrics=metrics)) == {"sm_percent": 100}
+    assert values.bad.total() == 2

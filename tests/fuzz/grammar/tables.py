@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import sqlite3
 import struct
@@ -193,7 +194,8 @@ def _database(h: Hostile, rows: dict[str, list[dict[str, Any]]], write: Callable
                 row[name] = _cell(h.maybe_wrong(row[name]) if name not in ("id",) else row[name])
     with TemporaryDirectory() as folder:
         path = Path(folder, "x.sqlite")
-        write(path)
+        with contextlib.suppress(sqlite3.IntegrityError):  # of two rows with one key the tables before them are there
+            write(path)
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA journal_mode=OFF")
         for statement in _statements(h, connection) if h.lies() else ():

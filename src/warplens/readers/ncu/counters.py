@@ -97,6 +97,9 @@ STALL_METRICS: Final = (
 SAME_STALLS: Final = {"no_instructions": "no_instruction", "warpgroup_arrive": "gmma"}
 """The counters and the samples name these apart."""
 
+LARGEST_SHARE: Final = 101
+"""In percent: rounded ratios of two passes may be a little over 100, and count as 100; larger ones are damage."""
+
 _EXACT: Final = frozenset(
     {name for _, names in METRICS.values() for name in names}
     | {*LIMITS, *DEVICE_ATTRIBUTES}
@@ -143,8 +146,11 @@ class LaunchValues:
         for column, (unit, names) in METRICS.items():
             for name in self._present(launch.metrics, names):
                 value = self.number(launch, name, unit)
-                if value is not None:
-                    numbers[column] = value
+                if value is not None and column.endswith("_percent") and not 0 <= value <= LARGEST_SHARE:
+                    self.bad[name] += 1
+                    self.bad_launches.add(id(launch))
+                elif value is not None:
+                    numbers[column] = min(value, Decimal(100)) if column.endswith("_percent") else value
                     self.used.setdefault(column, set()).add(name)
                     break
         return numbers
