@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -21,9 +21,10 @@ REPORT_TABLES: Final = "report_tables"
 
 def diff_of_tables(name: str, a: pl.DataFrame, b: pl.DataFrame) -> Table:
     """A, B and B − A for each number of two tables; equal keys are paired in their order."""
-    shared = [column for column in a.columns if column in b.columns]
-    keys = _keys([column for column in shared if _is_key(column, a.schema[column])], a, b)
-    numbers = [column for column in shared if column not in NUMBER_KEYS and a.schema[column].is_numeric()]
+    others = set(b.columns)
+    shared = {column: dtype for column, dtype in a.schema.items() if column in others}
+    keys = _keys([column for column, dtype in shared.items() if _is_key(column, dtype)], a, b)
+    numbers = [column for column, dtype in shared.items() if column not in NUMBER_KEYS and dtype.is_numeric()]
     numbers.sort(key=lambda number: not _is_time(number))
     first, second = (_prepared(frame, keys, numbers, side) for frame, side in ((a, "a"), (b, "b")))
     joined = first.join(second, on=[*keys, REPEAT], how="full", coalesce=True, nulls_equal=True)
@@ -39,7 +40,8 @@ def diff_of_tables(name: str, a: pl.DataFrame, b: pl.DataFrame) -> Table:
         *_repeat(frame),
         Column("status", "whether A, B or both have the row", "", pl.String),
     ]
-    columns += [column for number in numbers for column in _number_columns(number, frame)]
+    types = frame.schema
+    columns += [column for number in numbers for column in _number_columns(number, types)]
     frame = _sorted(frame.select(column.name for column in columns), numbers)
     missing = sorted(set(a.columns) ^ set(b.columns))
     notes = (f"not in both: {', '.join(missing)}",) if missing else ()
@@ -94,11 +96,11 @@ def _repeat(frame: pl.DataFrame) -> list[Column]:
     return [Column(REPEAT, "distinguishes rows with equal names", "", pl.Int64)] if frame[REPEAT].max() else []
 
 
-def _number_columns(number: str, frame: pl.DataFrame) -> list[Column]:
+def _number_columns(number: str, types: Mapping[str, pl.DataType]) -> list[Column]:
     unit = next((UNITS[word] for word in reversed(number.split("_")) if word in UNITS), "")
     texts = {"a": "in A", "b": "in B", "delta": "B less A"}
     return [
-        Column(f"{side}_{number}", f"{number} {text}", unit, frame.schema[f"{side}_{number}"])
+        Column(f"{side}_{number}", f"{number} {text}", unit, types[f"{side}_{number}"])
         for side, text in texts.items()
     ]
 
