@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -243,4 +244,5 @@ def test_a_signature_can_be_taken_from_a_script(script: Path) -> None:
     request = CompileRequest(f"{script.parent}/library.py::pair", like=str(script), limits=limits)
     (launch,) = launches_of(request, progress=said.append).launches
     assert launch.signature.text() == "(*fp32:16, *fp32:16), (i32:16, i32:1)"
-    assert said[0].startswith("running script.py: no launches, 0 s")
+    # The script may have launched before it is first looked at.
+    assert re.match(r"running script\.py: (?:no launches|1 launch), \d+ s", said[0])

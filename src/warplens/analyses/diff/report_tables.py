@@ -100,8 +100,7 @@ def _number_columns(number: str, types: Mapping[str, pl.DataType]) -> list[Colum
     unit = next((UNITS[word] for word in reversed(number.split("_")) if word in UNITS), "")
     texts = {"a": "in A", "b": "in B", "delta": "B less A"}
     return [
-        Column(f"{side}_{number}", f"{number} {text}", unit, types[f"{side}_{number}"])
-        for side, text in texts.items()
+        Column(f"{side}_{number}", f"{number} {text}", unit, types[f"{side}_{number}"]) for side, text in texts.items()
     ]
 
 
